@@ -1,0 +1,103 @@
+"""What a site is: one cluster of the profile catalog (schema_version 1), after its form has been checked."""
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from core.config.run_config import (
+    FROM_MAPPING,
+    AbsolutePath,
+    Id,
+    Positive,
+    TimeLimit,
+)
+
+MemorySize: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[1-9][0-9]*[KMGT]?\Z")]
+
+
+class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
+    """Defaults for sbatch, and where Slurm's commands are."""
+
+    account: str | None = None
+    partition: str | tuple[str, ...] | None = None
+    mem_per_gpu: MemorySize | None = None
+    bin_path: AbsolutePath | None = None
+
+
+class ImageBuild(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources of the job that imports an image."""
+
+    partition: str | None = None
+    cpus_per_task: Positive | None = None
+    memory: MemorySize | None = None
+    time_limit: TimeLimit | None = None
+
+
+class ContainerMount(msgspec.Struct, frozen=True, kw_only=True):
+    """A host folder that servers and client see at `target`."""
+
+    source: AbsolutePath
+    target: AbsolutePath
+    read_only: bool = False
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """(new) What an image name means here: a file on the cluster or a URI."""
+
+    path: AbsolutePath | None = None
+    uri: str | None = None
+    vllm_version: str | None = None
+    sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")] | None = None
+
+
+class NamedImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of `images`."""
+
+    name: Id
+    value: Image
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """(new) The interface that carries traffic between nodes, for example ``ib0``."""
+
+    interface: str | None = None
+
+
+class Ports(msgspec.Struct, frozen=True, kw_only=True):
+    """(new) The first and the last port that servers may use."""
+
+    range: tuple[Annotated[int, msgspec.Meta(ge=1024, le=65535)], Annotated[int, msgspec.Meta(ge=1024, le=65535)]]
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """One cluster."""
+
+    workspace_root: AbsolutePath
+    schema_version: Literal[1] = 1
+    host_patterns: tuple[str, ...] = ()
+    scheduler: Scheduler = Scheduler()
+    gpus_per_node: Annotated[int, msgspec.Meta(ge=0)] | Literal["auto"] = "auto"
+    gpu_request_mode: Literal["gres", "visible"] = "gres"
+    image_build: ImageBuild | None = None
+    container_mounts: tuple[ContainerMount, ...] = ()
+    images: Annotated[tuple[NamedImage, ...], FROM_MAPPING] = ()
+    container: Literal["pyxis", "apptainer", "none"] | None = None
+    network: Network = Network()
+    slurm_version: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{2}\.[0-9]{2}(\.[0-9]+)?\Z")] | None = None
+    srun_extra_args: tuple[str, ...] = ()
+    ports: Ports | None = None
+
+
+class NamedCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of `clusters`."""
+
+    name: Id
+    value: Profile
+
+
+class ProfileCatalog(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole file."""
+
+    schema_version: Literal[1]
+    clusters: Annotated[tuple[NamedCluster, ...], FROM_MAPPING, msgspec.Meta(min_length=1)]
+    default_cluster: Id | None = None

@@ -1,0 +1,129 @@
+"""Every path of a run directory comes from here. Paths are plain strings: `core` never touches them."""
+
+import msgspec
+
+
+class AttemptPaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of one attempt at one shard, below `root`."""
+
+    root: str
+
+    @property
+    def attempt(self) -> str:
+        """Who runs this attempt, and how it ended."""
+        return f"{self.root}/attempt.json"
+
+    @property
+    def facts_request(self) -> str:
+        """What every node is asked."""
+        return f"{self.root}/facts-request.json"
+
+    @property
+    def facts(self) -> str:
+        """One file per node."""
+        return f"{self.root}/facts"
+
+    def bound(self, revision: int) -> str:
+        """The bound plan; a restart with new ports writes the next revision."""
+        return f"{self.root}/bound-{revision:04d}.json"
+
+    @property
+    def events(self) -> str:
+        """The journal: append only, written before acting."""
+        return f"{self.root}/events.jsonl"
+
+    @property
+    def samples(self) -> str:
+        """What servers and endpoints said about their load."""
+        return f"{self.root}/samples.jsonl"
+
+    def endpoint(self, alias: str) -> str:
+        """What one endpoint process is told at its start."""
+        return f"{self.root}/endpoint-{alias}.json"
+
+    @property
+    def client(self) -> str:
+        """What the client process is told at its start."""
+        return f"{self.root}/client.json"
+
+    @property
+    def prepared(self) -> str:
+        """Written by the client when it could load its config, or why it could not."""
+        return f"{self.root}/prepared.json"
+
+    @property
+    def progress(self) -> str:
+        """Records done, rewritten as it goes."""
+        return f"{self.root}/progress.json"
+
+    @property
+    def result(self) -> str:
+        """What the attempt made: files with digests, rows, schema. Exists only when complete and valid."""
+        return f"{self.root}/result.json"
+
+    @property
+    def readiness(self) -> str:
+        """Which replicas are ready, with a revision that only grows."""
+        return f"{self.root}/readiness.json"
+
+    @property
+    def logs(self) -> str:
+        """One file per process."""
+        return f"{self.root}/logs"
+
+    @property
+    def tasks(self) -> str:
+        """What node workers say about the end of their processes: ``<step>.<launch>.<node>.json``."""
+        return f"{self.root}/tasks"
+
+    @property
+    def output(self) -> str:
+        """Where the client writes its dataset."""
+        return f"{self.root}/output"
+
+
+class RunPaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of one run, below `root` (mode 0700, files 0600)."""
+
+    root: str
+
+    @property
+    def authored(self) -> str:
+        """The run file and profile as they were read."""
+        return f"{self.root}/authored.json"
+
+    @property
+    def plan(self) -> str:
+        """The `RunPlan`; its digest names the run's work."""
+        return f"{self.root}/plan.json"
+
+    @property
+    def run(self) -> str:
+        """When, by whom and with which versions the run was made."""
+        return f"{self.root}/run.json"
+
+    @property
+    def builder(self) -> str:
+        """The Data Designer config, copied so that later edits change nothing."""
+        return f"{self.root}/builder.json"
+
+    def shard(self, shard: int) -> str:
+        """Everything of one shard."""
+        return f"{self.root}/shards/{shard:05d}"
+
+    def attempts(self, shard: int) -> str:
+        """One folder per attempt."""
+        return f"{self.shard(shard)}/attempts"
+
+    def attempt(self, shard: int, number: int) -> AttemptPaths:
+        """One attempt; numbers count from 1 and only grow."""
+        return AttemptPaths(root=f"{self.attempts(shard)}/{number:04d}")
+
+    def winner(self, shard: int) -> str:
+        """Created once, by link(2), by the attempt whose result counts."""
+        return f"{self.shard(shard)}/winner.json"
+
+
+def run_paths(workspace: str, run_id: str) -> RunPaths:
+    """Where a run lives."""
+    return RunPaths(root=f"{workspace}/runs/{run_id}")

@@ -1,0 +1,159 @@
+"""Problems in words. Lower case, no full stop, the value in quotes or after a colon, one hint to act on."""
+
+from typing import assert_never
+
+import msgspec
+
+from core import problem as p
+
+
+class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem as users and other programs see it."""
+
+    code: str
+    source: str
+    path: str
+    line: int | None
+    message: str
+    hint: str
+
+
+def report(problem: p.Problem) -> ProblemReport:
+    """Put a problem into words."""
+    message, hint = _words(problem)
+    return ProblemReport(
+        code=str(problem.__struct_config__.tag),
+        source=problem.at.source,
+        path=problem.at.path,
+        line=problem.at.line,
+        message=message,
+        hint=hint,
+    )
+
+
+def as_text(problem: p.Problem) -> str:
+    """Two lines for a terminal: ``run.yaml:12: deployments[0].modle: …`` and the hint below it."""
+    said = report(problem)
+    where = said.source if said.line is None else f"{said.source}:{said.line}"
+    place = f"{where}: {said.path}" if said.path else where
+    return f"{place}: {said.message} [{said.code}]\n    hint: {said.hint}"
+
+
+def _words(problem: p.Problem) -> tuple[str, str]:
+    match problem:
+        case p.Unreadable(reason=reason):
+            return f"cannot be read: {reason}", "check the path and its permissions"
+        case p.BadSyntax(reason=reason):
+            return reason, "mend the syntax at this line"
+        case p.ForbiddenSyntax(feature=feature):
+            return f"{feature} are not allowed in this file", "write the values out in full"
+        case p.DuplicateKey(first_line=first):
+            return f"the key stands twice, first in line {first}", "keep one of the two"
+        case p.UnknownField(allowed=allowed, suggestion=suggestion):
+            hint = f"did you mean {suggestion!r}?" if suggestion else f"known fields: {', '.join(allowed)}"
+            return "unknown field", hint
+        case p.MissingField(field=field):
+            return f"the field {field!r} is missing", f"add {field!r}"
+        case p.Malformed(found=found, expected=expected):
+            return f"found {found}, expected {expected}", f"write {expected}"
+        case p.WrongCombination(found=found, expected=expected):
+            return found, expected
+        case p.NotUnique(what=what, value=value, first_path=first):
+            return f"the {what} {value!r} is already used at {first}", f"choose another {what}"
+        case p.UnknownName(what=what, value=value, known=known, suggestion=suggestion):
+            names = ", ".join(known) or "none"
+            hint = f"did you mean {suggestion!r}?" if suggestion else f"known: {names}"
+            return f"no {what} is called {value!r}", hint
+        case p.SecretLiteral(name=name):
+            return (
+                f"{name!r} looks like a secret in plain text",
+                "use {type: secret, environment: NAME} and set NAME where you submit",
+            )
+        case p.OwnedByPlanner(name=name, instead=instead):
+            return f"{name!r} is set by dd-slurm", f"use {instead}" if instead else "leave it out"
+        case p.GpusNotDivisible(gpus_per_node=gpus, group=group):
+            fits = [n for n in range(1, gpus + 1) if gpus % n == 0]
+            allowed = ", ".join(map(str, fits[:-1])) + f" or {fits[-1]}" if len(fits) > 1 else str(fits[0])
+            return f"{gpus} GPUs per node cannot be shared out in groups of {group}", f"use {allowed}"
+        case p.TooFewGpus():
+            return _too_few_gpus(problem)
+        case p.NodesNotDivisible(nodes=nodes, nodes_per_replica=each):
+            return (
+                f"{nodes} nodes cannot be shared out in replicas of {each} nodes",
+                f"use a multiple of {each} nodes, or another nodes_per_replica",
+            )
+        case p.RanksNotDivisible():
+            ranks = problem.tensor_parallel * problem.pipeline_parallel * problem.data_parallel
+            return (
+                f"{ranks} ranks (TP {problem.tensor_parallel} x PP {problem.pipeline_parallel} x "
+                f"DP {problem.data_parallel}) cannot be spread evenly over {problem.nodes_per_replica} nodes "
+                "with whole or evenly cut tensor groups",
+                "choose sizes whose product is a multiple of nodes_per_replica, with tensor_parallel a divisor "
+                "or a multiple of the ranks per node",
+            )
+        case p.SharedNodeOverfull(node_group=group, wanted=wanted, gpus_per_node=gpus):
+            return (
+                f"the shared node {group!r} has {gpus} GPUs, asked for are {', '.join(wanted)}",
+                "lower gpus_per_node or change gpu_start_index so that the ranges fit side by side",
+            )
+        case p.BudgetUnfit(gpus=gpus, needed=needed, reason=reason):
+            return f"a budget of {gpus} GPUs does not suffice: {reason}", f"give at least {needed} GPUs"
+        case p.ExecutorUnfit(executor=executor, reason=reason, instead=instead):
+            return f"the executor {executor!r} cannot be used: {reason}", f"use {instead!r}"
+        case p.PathNotMounted(path_on_host=path, mounts=mounts):
+            return (
+                f"no container mount covers {path!r} (mounted: {', '.join(mounts) or 'nothing'})",
+                "add its folder to container_mounts of the profile",
+            )
+        case p.TooManyShards(records=records, count=count):
+            return (
+                f"{count} array tasks for {records} records would leave {count - records} without any",
+                f"use at most {records} array tasks",
+            )
+        case p.NotInAllocation():
+            return "not set: this does not run inside a Slurm job", "start it with sbatch, or rehearse locally"
+        case p.NodeCountMismatch(planned=planned, granted=granted):
+            return f"planned for {planned} nodes, got {granted}", "submit again, or lower the number of nodes"
+        case p.FactsMissing(reason=reason):
+            return f"the node did not report: {reason}", "exclude the node, or look at its log"
+        case p.DevicesTooFew(planned=planned, found=found):
+            return (
+                f"{found} GPUs are visible, {planned} are planned",
+                "check gpus_per_node of the profile and the GRES of the node",
+            )
+        case p.DeviceMaskUnfit(mask=mask, reason=reason):
+            return f"the device mask {mask!r} does not fit: {reason}", "use indices, or a newer vLLM"
+        case p.PathUnusable(path=path, state=state, wanted=wanted):
+            return (
+                f"{path!r} is {state}, a {wanted} is needed",
+                "check that the file system is mounted and readable there, and the path's spelling",
+            )
+        case p.PortsExhausted(low=low, high=high, wanted=wanted, taken=taken):
+            return (
+                f"{wanted} free ports are needed between {low} and {high}, where {taken} are taken",
+                "widen ports.range of the profile, below the node's ephemeral ports",
+            )
+        case p.NoUsableAddress(interface=interface, found=found):
+            wanted = f"on interface {interface!r}" if interface else "that other nodes can reach"
+            return (
+                f"no address {wanted}; it has {', '.join(found) or 'none'}",
+                "set network.interface of the profile",
+            )
+        case p.LimitTooLow(what=what, found=amount, needed=needed, unit=unit):
+            return f"{what} is {amount} {unit}, {needed} {unit} are needed", f"ask the site to raise {what}"
+        case p.VersionUnfit(found=version, expected=expected):
+            return f"found {version}, expected {expected}", "use another version, or mend the profile"
+        case _:
+            assert_never(problem)
+
+
+def _too_few_gpus(problem: p.TooFewGpus) -> tuple[str, str]:
+    sizes = (problem.tensor_parallel, problem.pipeline_parallel, problem.data_parallel)
+    names = [f"{name} {size}" for name, size in zip(("TP", "PP", "DP"), sizes, strict=True) if size > 1]
+    needed = sizes[0] * sizes[1] * sizes[2]
+    have = problem.nodes * problem.gpus_per_node
+    return (
+        f"one replica of {' x '.join(names) or 'TP 1'} needs {needed} GPUs, "
+        f"{problem.nodes} nodes of {problem.gpus_per_node} GPUs have {have}",
+        f"add nodes (at least {-(-needed // problem.gpus_per_node)} per replica) or lower tensor_parallel",
+    )

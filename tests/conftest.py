@@ -1,0 +1,34 @@
+"""Helpers of all tests: golden files that a plain run never writes."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+Golden = Callable[[Path, str], None]
+
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("quick")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    update = bool(request.config.getoption("--update-golden"))
+
+    def compare(path: Path, now: str) -> None:
+        if update:
+            path.write_text(now)
+            return
+        assert path.exists(), f"{path} is missing; accept with: pytest --update-golden"
+        was = path.read_text()
+        if was != now:
+            diff = difflib.unified_diff(was.splitlines(), now.splitlines(), path.name, "now", n=1, lineterm="")
+            pytest.fail("\n".join([*diff, "accept with: pytest --update-golden"]), pytrace=False)
+
+    return compare
