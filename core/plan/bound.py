@@ -142,5 +142,7 @@ class BoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     client_slot: int
     grace_ms: int
     """From TERM to KILL of a process."""
+    bundle: str
+    """The folder that holds our own packages, as servers see it; first on their PYTHONPATH."""
     deployments: tuple[BoundDeployment, ...]
     endpoints: tuple[BoundEndpoint, ...]
