@@ -73,8 +73,8 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             return f"{name!r} is set by dd-slurm", f"use {instead}" if instead else "leave it out"
         case p.GpusNotDivisible(gpus_per_node=gpus, group=group):
             fits = [n for n in range(1, gpus + 1) if gpus % n == 0]
-            allowed = ", ".join(map(str, fits[:-1])) + f" or {fits[-1]}" if len(fits) > 1 else str(fits[0])
-            return f"{gpus} GPUs per node cannot be shared out in groups of {group}", f"use {allowed}"
+            sizes = ", ".join(map(str, fits[:-1])) + f" or {fits[-1]}" if len(fits) > 1 else str(fits[0])
+            return f"{gpus} GPUs per node cannot be shared out in groups of {group}", f"use {sizes}"
         case p.TooFewGpus():
             return _too_few_gpus(problem)
         case p.NodesNotDivisible(nodes=nodes, nodes_per_replica=each):
@@ -134,9 +134,9 @@ def _words(problem: p.Problem) -> tuple[str, str]:
                 "widen ports.range of the profile, below the node's ephemeral ports",
             )
         case p.NoUsableAddress(interface=interface, found=found):
-            wanted = f"on interface {interface!r}" if interface else "that other nodes can reach"
+            need = f"on interface {interface!r}" if interface else "that other nodes can reach"
             return (
-                f"no address {wanted}; it has {', '.join(found) or 'none'}",
+                f"no address {need}; it has {', '.join(found) or 'none'}",
                 "set network.interface of the profile",
             )
         case p.LimitTooLow(what=what, found=amount, needed=needed, unit=unit):
