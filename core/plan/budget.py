@@ -93,9 +93,7 @@ def _whole_nodes(deployments: Sequence[Deployment], units: Sequence[int], nodes:
     return Spent(deployments=placed, notes=(f"budget: whole nodes, {parts}{rest}",))
 
 
-def _with(
-    deployment: Deployment, *, tensor: int | None = None, resources: Resources | None = None
-) -> Deployment:
+def _with(deployment: Deployment, *, tensor: int | None = None, resources: Resources | None = None) -> Deployment:
     old = deployment.topology
     return Deployment(
         model_alias=deployment.model_alias,

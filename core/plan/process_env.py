@@ -52,9 +52,7 @@ def missing_secrets(of: LaneOf, environ: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def process_environment(
-    plan: BoundPlan, of: LaneOf, environ: Mapping[str, str], scratch: str
-) -> dict[str, str]:
+def process_environment(plan: BoundPlan, of: LaneOf, environ: Mapping[str, str], scratch: str) -> dict[str, str]:
     """The whole environment of a process. `scratch` is a short folder on the node that only this attempt uses."""
     configured = {
         item.name: item.value if isinstance(item, EnvVar) else environ[item.environment]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from returns.pipeline import is_successful
 from returns.result import Result, Success
 
 from core.config.durations import duration_ms
@@ -81,9 +80,7 @@ def _server(
     image = _image(deployment.server, container, profile, at)
     model = _model(deployment, container, profile, at)
     version = _version(deployment.server, profile)
-    executor = choose_executor(
-        placement.parallel, deployment.server.executor, VllmVersion(text=version), at
-    )
+    executor = choose_executor(placement.parallel, deployment.server.executor, VllmVersion(text=version), at)
     server = deployment.server
     return both(both(image, model), executor).map(
         lambda found: ServerPlan(

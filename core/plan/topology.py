@@ -35,6 +35,7 @@ from core.problem import (
     WrongCombination,
 )
 
+
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes and GPUs of one deployment. `gpus_per_node` is None where only the node itself will tell."""
 

@@ -1,0 +1,120 @@
+"""Judging what nodes said of themselves: every node and every problem at once, before any server starts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from core.plan.facts import FactsRequest, NodeFacts, PathKind, PathWanted
+from core.plan.hosts import choose_addresses
+from core.plan.masks import gpu_names, mask_problems
+from core.plan.model import DeploymentPlan, RunPlan
+from core.plan.paths import is_path
+from core.problem import (
+    At,
+    DevicesTooFew,
+    FactsMissing,
+    LimitTooLow,
+    NoUsableAddress,
+    PathUnusable,
+    Problem,
+    VersionUnfit,
+)
+from core.units import NodeName
+from core.vllm.versions import VllmVersion, parse_version
+
+SHM_MIB_PER_RANK = 128
+"""NCCL's and vLLM's shared buffers for each rank of a tensor group on a node; a container's default of 64 MiB fails."""
+OPEN_FILES = 4_096
+"""The sockets of a busy API server; the soft limit is raised to the hard one."""
+
+
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run without the real servers differs: what stands in for vLLM. Devices and paths are not asked for."""
+
+    executable: tuple[str, ...]
+
+
+def facts_request(plan: RunPlan, rehearsal: Rehearsal | None, output_dir: str) -> FactsRequest:
+    """What every node is asked before servers are planned on it."""
+    if rehearsal is not None:
+        return FactsRequest(paths=(), executables=(), ask_vllm_version=False, output_dir=output_dir)
+    models = dict.fromkeys(d.server.model for d in plan.deployments if is_path(d.server.model))
+    return FactsRequest(
+        paths=tuple(PathWanted(path=path, kind=_kind(path)) for path in models),
+        executables=tuple(dict.fromkeys(d.server.executable for d in plan.deployments)),
+        ask_vllm_version=True,
+        output_dir=output_dir,
+    )
+
+
+def _kind(model: str) -> PathKind:
+    return "file" if model.endswith(".gguf") else "directory"
+
+
+def match_facts(hosts: Sequence[NodeName], facts: Sequence[NodeFacts]) -> Iterator[NodeFacts | Problem]:
+    """The facts of every host, in order; a problem where one is missing."""
+    by_name: Mapping[NodeName, NodeFacts] = {fact.node: fact for fact in facts}
+    for host in hosts:
+        found = by_name.get(host)
+        yield found or FactsMissing(at=At(source=f"node {host}"), reason="no facts file")
+
+
+def node_problems(plan: RunPlan, facts: Sequence[NodeFacts]) -> Iterator[Problem]:
+    """Everything that speaks against the nodes, node by node, in slot order."""
+    addresses = choose_addresses(facts, plan.site.interface)
+    for slot, (node, address) in enumerate(zip(facts, addresses, strict=True)):
+        at = At(source=f"node {node.node}")
+        if address is None:
+            found = tuple(f"{a.interface} {a.address}" for a in node.addresses)
+            yield NoUsableAddress(at=at, interface=plan.site.interface, found=found)
+        here = [d for d in plan.deployments if slot in _slots(d)]
+        yield from _devices(node, here, at)
+        yield from _paths(node, at)
+        yield from _limits(node, here, at)
+        yield from _versions(node, here, facts[0], at)
+
+
+def _slots(deployment: DeploymentPlan) -> range:
+    first = deployment.placement.first_slot
+    return range(first, first + deployment.placement.nodes)
+
+
+def _devices(node: NodeFacts, here: Sequence[DeploymentPlan], at: At) -> Iterator[Problem]:
+    needs = [
+        d.placement.gpu_start + (d.placement.gpus_per_node or d.placement.gpus_per_replica_node)
+        for d in here
+        if d.placement.gpus_per_node != 0
+    ]
+    found = len(gpu_names(node.devices))
+    if max(needs, default=0) > found:
+        yield DevicesTooFew(at=at, planned=max(needs), found=found)
+    for deployment in here:
+        if deployment.placement.gpus_per_node != 0:
+            version = VllmVersion(text=deployment.server.vllm_version or node.vllm_version)
+            yield from mask_problems(node.devices, deployment.placement.gpus_per_replica_node, version, at)
+
+
+def _paths(node: NodeFacts, at: At) -> Iterator[Problem]:
+    for fact in node.paths:
+        if fact.state != "fine":
+            state = f"{fact.state} ({fact.detail})" if fact.detail else fact.state
+            yield PathUnusable(at=at, path=fact.path, state=state, wanted=fact.kind)
+
+
+def _limits(node: NodeFacts, here: Sequence[DeploymentPlan], at: At) -> Iterator[Problem]:
+    ranks = max((d.placement.gpus_per_replica_node for d in here), default=1)
+    if ranks > 1 and node.shm_mib < ranks * SHM_MIB_PER_RANK:
+        yield LimitTooLow(at=at, what="/dev/shm", found=node.shm_mib, needed=ranks * SHM_MIB_PER_RANK, unit="MiB")
+    if node.nofile_hard < OPEN_FILES:
+        what = "the hard limit of open files (ulimit -Hn)"
+        yield LimitTooLow(at=at, what=what, found=node.nofile_hard, needed=OPEN_FILES, unit="files")
+
+
+def _versions(node: NodeFacts, here: Sequence[DeploymentPlan], first: NodeFacts, at: At) -> Iterator[Problem]:
+    if node.vllm_version is None:
+        return
+    planned = {d.server.vllm_version for d in here if d.server.vllm_version}
+    wanted = planned or ({first.vllm_version} if first.vllm_version else set())
+    if wanted and parse_version(node.vllm_version) not in map(parse_version, wanted):
+        expected = f"vLLM {' or '.join(sorted(wanted))}, as planned"
+        yield VersionUnfit(at=at, found=f"vLLM {node.vllm_version}", expected=expected)
