@@ -8,18 +8,29 @@ from core.config.run_config import (
     FROM_MAPPING,
     AbsolutePath,
     Id,
+    OneLine,
+    Partitions,
     Positive,
     TimeLimit,
 )
 
-MemorySize: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[1-9][0-9]*[KMGT]?\Z")]
+MemorySize: TypeAlias = Annotated[
+    str, msgspec.Meta(pattern=r"\A[1-9][0-9]{0,8}[KMGT]?\Z", description="an amount of memory such as 80G")
+]
+
+
+HostPattern: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(pattern=r"\A[^\s/\x00-\x1f\x7f]+\Z", description="a pattern of host names such as login*.example.org"),
+]
+PortNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=1024, le=65535)]
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
     """Defaults for sbatch, and where Slurm's commands are."""
 
-    account: str | None = None
-    partition: str | tuple[str, ...] | None = None
+    account: Id | None = None
+    partition: Partitions | tuple[Id, ...] | None = None
     mem_per_gpu: MemorySize | None = None
     bin_path: AbsolutePath | None = None
 
@@ -27,7 +38,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True):
 class ImageBuild(msgspec.Struct, frozen=True, kw_only=True):
     """Resources of the job that imports an image."""
 
-    partition: str | None = None
+    partition: Id | None = None
     cpus_per_task: Positive | None = None
     memory: MemorySize | None = None
     time_limit: TimeLimit | None = None
@@ -45,9 +56,15 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     """(new) What an image name means here: a file on the cluster or a URI."""
 
     path: AbsolutePath | None = None
-    uri: str | None = None
-    vllm_version: str | None = None
-    sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")] | None = None
+    uri: OneLine | None = None
+    vllm_version: Annotated[str, msgspec.Meta(description="a version in quotes such as '0.11.1'")] | None = None
+    sha256: (
+        Annotated[
+            str,
+            msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z", description="a SHA-256 digest: 64 digits and letters a to f"),
+        ]
+        | None
+    ) = None
 
 
 class NamedImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +77,21 @@ class NamedImage(msgspec.Struct, frozen=True, kw_only=True):
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """(new) The interface that carries traffic between nodes, for example ``ib0``."""
 
-    interface: str | None = None
+    interface: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                pattern=r"\A[A-Za-z0-9._:@-]{1,64}\Z", description="the name of a network interface such as ib0"
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Ports(msgspec.Struct, frozen=True, kw_only=True):
     """(new) The first and the last port that servers may use."""
 
-    range: tuple[Annotated[int, msgspec.Meta(ge=1024, le=65535)], Annotated[int, msgspec.Meta(ge=1024, le=65535)]]
+    range: Annotated[tuple[PortNumber, PortNumber], msgspec.Meta(description="two ports, such as [20000, 29999]")]
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +99,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     workspace_root: AbsolutePath
     schema_version: Literal[1] = 1
-    host_patterns: tuple[str, ...] = ()
+    host_patterns: tuple[HostPattern, ...] = ()
     scheduler: Scheduler = Scheduler()
     gpus_per_node: Annotated[int, msgspec.Meta(ge=0)] | Literal["auto"] = "auto"
     gpu_request_mode: Literal["gres", "visible"] = "gres"
@@ -83,8 +108,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     images: Annotated[tuple[NamedImage, ...], FROM_MAPPING] = ()
     container: Literal["pyxis", "apptainer", "none"] | None = None
     network: Network = Network()
-    slurm_version: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{2}\.[0-9]{2}(\.[0-9]+)?\Z")] | None = None
-    srun_extra_args: tuple[str, ...] = ()
+    slurm_version: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                pattern=r"\A[0-9]{2}\.[0-9]{2}(\.[0-9]{1,4})?\Z", description="a version in quotes such as '23.11'"
+            ),
+        ]
+        | None
+    ) = None
+    srun_extra_args: tuple[OneLine, ...] = ()
     ports: Ports | None = None
 
 

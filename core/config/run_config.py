@@ -1,9 +1,11 @@
 """What a user asks for: the run file (schema_version 1), field by field, after its form has been checked.
 
 The names and defaults are the documented ones of the format; fields that only we have are marked (new). Durations
-stay in the author's spelling; `core.config.durations` reads them. Two kinds of field need a word to the reader of
+stay in the author's spelling; `core.config.durations` reads them. Some kinds of field need a word to the reader of
 files (`core.config.shape`): `FROM_MAPPING` marks a tuple of ``(name, value)`` structs that is a mapping in the file,
-`AS_JSON` marks any JSON value, kept as canonical JSON text. So every value here is immutable.
+`AS_JSON` marks any JSON value, kept as compact JSON text in the author's order (which schemas of models depend on),
+`ZERO_AS_TEXT` a text for which the file may say the number 0. So every value here is immutable. The `description` of a
+type is what users read when a value does not have its form.
 """
 
 from typing import Annotated, Literal, TypeAlias
@@ -14,13 +16,60 @@ from core.units import Alias
 
 FROM_MAPPING = msgspec.Meta(extra={"authored": "mapping"})
 AS_JSON = msgspec.Meta(extra={"authored": "json"})
+ZERO_AS_TEXT = msgspec.Meta(extra={"authored": "zero"})
 
-Id: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", max_length=128)]
-Duration: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A(0|[1-9][0-9]*[smhd])\Z")]
-"""``60s``, ``15m``, ``1h``, ``2d``; ``0`` where no wait is allowed."""
-TimeLimit: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A([0-9]+-)?[0-9]{1,2}:[0-5][0-9]:[0-5][0-9]\Z")]
-AbsolutePath: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A/[^\x00-\x1f]*\Z")]
-VariableName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z")]
+Id: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z",
+        max_length=128,
+        description="a name of at most 128 letters, digits, '.', '_' and '-' that begins with a letter or digit",
+    ),
+]
+Duration: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(pattern=r"\A[1-9][0-9]{0,8}[smhd]\Z", description="a duration such as 60s, 15m, 1h or 2d"),
+]
+"""``60s``, ``15m``, ``1h``, ``2d``."""
+DurationOrZero: TypeAlias = Annotated[
+    str,
+    ZERO_AS_TEXT,
+    msgspec.Meta(
+        pattern=r"\A(0|(0|[1-9][0-9]{0,8})[smhd])\Z", description="a duration such as 5s or 1m, or 0 for no wait"
+    ),
+]
+TimeLimit: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A([0-9]{1,6}-)?[0-9]{1,6}:[0-5][0-9]:[0-5][0-9]\Z",
+        description="a time limit HH:MM:SS or D-HH:MM:SS such as 03:55:00",
+    ),
+]
+AbsolutePath: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A(/(?!\.{1,2}(/|\Z))[^/\x00-\x1f\x7f]+)+\Z",
+        description="an absolute path without '.', '..', doubled or final slashes, such as /models/writer",
+    ),
+]
+VariableName: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable such as HF_TOKEN"
+    ),
+]
+Partitions: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*\Z",
+        max_length=1024,
+        description="a partition, or several separated by commas",
+    ),
+]
+OneLine: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f]+\Z", description="a text of one line that is not empty"),
+]
 JsonText: TypeAlias = Annotated[str, AS_JSON]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -58,7 +107,7 @@ class PlainEntry(msgspec.Struct, frozen=True, kw_only=True):
 class Builder(msgspec.Struct, frozen=True, kw_only=True):
     """Where the Data Designer config comes from: exactly one of a file beside the run file, or the config itself."""
 
-    source: str | None = None
+    source: OneLine | None = None
     inline: JsonText | None = None
 
 
@@ -89,8 +138,10 @@ class StdioMcp(msgspec.Struct, frozen=True, kw_only=True, tag="stdio", tag_field
     """An MCP server started as a child of the client."""
 
     name: Id
-    command: Annotated[str, msgspec.Meta(pattern=r"\A\S+\Z")]
-    args: tuple[str, ...] = ()
+    command: Annotated[
+        str, msgspec.Meta(pattern=r"\A[^\s\x00-\x1f\x7f]+\Z", description="one executable, without arguments or blanks")
+    ]
+    args: tuple[OneLine, ...] = ()
     environment: Annotated[tuple[EnvEntry, ...], FROM_MAPPING] = ()
 
 
@@ -126,8 +177,8 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     """What the client needs besides Data Designer: requirements or a lock file."""
 
-    requirements: tuple[str, ...] = ()
-    lock_file: str | None = None
+    requirements: tuple[OneLine, ...] | None = ()
+    lock_file: OneLine | None = None
     index_credentials: Annotated[tuple[Credential, ...], FROM_MAPPING] = ()
 
 
@@ -143,8 +194,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     cpus: Positive = 16
     dependencies: Dependencies | None = None
-    image: ImageRef | str | None = None
-    command: tuple[str, ...] | None = None
+    image: ImageRef | OneLine | None = None
+    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] | None = None
 
 
 class QueueBackpressure(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,17 +212,23 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     image: ImageRef | None = None
     startup_timeout: Duration = "15m"
     distributed_init_timeout: Duration = "10m"
-    lead_boot_standoff: Duration = "60s"
-    rank_launch_stagger: Duration = "5s"
-    readiness_path: Annotated[str, msgspec.Meta(pattern=r"\A/[!-~]*\Z")] = "/health"
+    lead_boot_standoff: DurationOrZero = "60s"
+    rank_launch_stagger: DurationOrZero = "5s"
+    readiness_path: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"\A/(?!/)((?![?#])[!-~])*\Z",
+            description="a path of the server's API without blanks, '?' and '#', such as /health",
+        ),
+    ] = "/health"
     enable_expert_parallel: bool = False
     io_processor_plugin: Id | None = None
     queue_backpressure: QueueBackpressure | None = QueueBackpressure()
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[OneLine, ...] = ()
     environment: Annotated[tuple[EnvEntry, ...], FROM_MAPPING] = ()
     executor: Literal["auto", "uni", "mp", "ray"] = "auto"
-    vllm_version: str | None = None
-    executable: str | None = None
+    vllm_version: Annotated[str, msgspec.Meta(description="a version in quotes such as '0.11.1'")] | None = None
+    executable: OneLine | None = None
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,8 +263,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """One model and its servers."""
 
     model_alias: Id
-    model: Annotated[str, msgspec.Meta(min_length=1)]
-    served_model_name: Annotated[str, msgspec.Meta(min_length=1)] | None = None
+    model: OneLine
+    served_model_name: OneLine | None = None
     server: Server = Server()
     resources: Resources = Resources()
     topology: Topology = Topology()
@@ -230,11 +287,21 @@ class ArrayTasks(msgspec.Struct, frozen=True, kw_only=True):
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """What sbatch is asked for."""
 
-    account: str | None = None
-    partition: str | tuple[str, ...] | None = None
+    account: Id | None = None
+    partition: Partitions | tuple[Id, ...] | None = None
     job_name: Id = "data-designer"
     time_limit: TimeLimit = "03:55:00"
-    comment: Annotated[str, msgspec.Meta(max_length=256)] | None = None
+    comment: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                pattern=r"\A[^\x00-\x1f\x7f]+\Z",
+                max_length=256,
+                description="a text of one line and at most 256 characters",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ Rules, in this order:
    with its quota of GPUs. The client is on slot 0.
 2. A replica takes `nodes_per_replica` consecutive nodes (derived when not given: as few as hold its ranks) and the same
    GPUs on each; as many replicas as fit stand side by side on such a group (lanes).
-3. `nodes_per_replica` without `pipeline_parallel` means pipeline stages over that many nodes, as in the format's origin,
+3. `nodes_per_replica` without `pipeline_parallel` means pipeline stages over that many nodes, as documented for the format,
    unless the tensor group itself is larger than a node or there are data-parallel ranks to spread.
 4. Data parallel without expert parallel is a dense model: its ranks share nothing, so they are planned as independent
    replicas, which the endpoint balances. With expert parallel they are one group and one failure domain; how their load
@@ -15,6 +15,7 @@ Rules, in this order:
 Placements are compact: replicas are derived from them (`replicas_of`), with the numbers of GPUs that nodes really have.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -91,7 +92,7 @@ def _overfull(
     deployments: Sequence[Deployment], ranges: Sequence[range], gpus_per_node: int | None, at: Sequence[At]
 ) -> Iterator[Problem]:
     ordered = sorted((taken for taken in ranges if taken), key=lambda taken: taken.start)
-    overlap = any(left.stop > right.start for left, right in zip(ordered, ordered[1:], strict=False))
+    overlap = any(left.stop > right.start for left, right in itertools.pairwise(ordered))
     last = max((taken.stop for taken in ranges), default=0)
     if overlap or (gpus_per_node is not None and last > gpus_per_node):
         yield SharedNodeOverfull(
