@@ -1,0 +1,72 @@
+"""What is due at a moment: launches, deadlines, probes, kills."""
+
+from core.supervise.change import Move, alter, end_unit, rule_of, signals, stop, with_phase, with_times, with_unit
+from core.supervise.effects import Effect, ProbeServer, Rebind, SignalServer
+from core.supervise.plan import SupervisePlan
+from core.supervise.state import Booting, Ending, Preparing, Rebinding, Running, State, Stopping, Unit, Waiting
+from core.supervise.verdict import ClientFailed, NotReadyInTime
+from core.units import MonotonicMs
+
+
+def on_timer(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
+    """Everything that is due, units in planner order."""
+    effects: list[Effect] = []
+    for unit in state.units:
+        state, done = _unit_due(plan, state, unit, at)
+        effects += done
+    if isinstance(state.phase, Stopping):
+        if at >= state.phase.kill_at:
+            effects += signals(state, "KILL")
+            later = MonotonicMs(at + plan.grace_ms)
+            phase = Stopping(verdict=state.phase.verdict, stage=state.phase.stage, kill_at=later)
+            state = with_phase(state, phase)
+        return state, tuple(effects)
+    if isinstance(state.client, Preparing) and at >= state.client.deadline:
+        reasons = (f"it was not prepared within {plan.prepare_timeout_ms // 1000} s",)
+        state, done = stop(plan, state, ClientFailed(code=0, reasons=reasons), at)
+        effects += done
+    if at >= state.probe_at and isinstance(state.phase, Running):
+        effects += (ProbeServer(step=u.step, launch=u.launch) for u in state.units if isinstance(u.life, Booting))
+        again = MonotonicMs(at + plan.probe_every_ms)
+        state = with_times(state, probe_at=again, wake_at=state.wake_at, readiness=state.readiness)
+    return state, tuple(effects)
+
+
+def _unit_due(plan: SupervisePlan, state: State, unit: Unit, at: MonotonicMs) -> Move:
+    running = isinstance(state.phase, Running)
+    match unit.life:
+        case Waiting(at=due) if running and at >= due:
+            return with_unit(state, alter(unit, Rebinding())), (Rebind(step=unit.step, launch=unit.launch),)
+        case Booting(since=since) if running:
+            limit = rule_of(plan, unit.step).startup_timeout_ms
+            if at - since >= limit:
+                return end_unit(plan, state, unit, NotReadyInTime(after_ms=limit), at)
+        case Ending(cause=cause, kill_at=kill_at) if at >= kill_at:
+            later = Ending(cause=cause, kill_at=MonotonicMs(at + plan.grace_ms))
+            kill = SignalServer(step=unit.step, launch=unit.launch, signal="KILL")
+            return with_unit(state, alter(unit, later)), (kill,)
+        case _:
+            pass
+    return state, ()
+
+
+def next_deadline(plan: SupervisePlan, state: State) -> MonotonicMs | None:
+    """When the supervisor must look again at the latest; None when only events can change anything."""
+    times = [due for unit in state.units for due in _deadlines(plan, state, unit)]
+    if isinstance(state.phase, Stopping):
+        times.append(state.phase.kill_at)
+    elif isinstance(state.client, Preparing):
+        times.append(state.client.deadline)
+    return min(times, default=None)
+
+
+def _deadlines(plan: SupervisePlan, state: State, unit: Unit) -> tuple[MonotonicMs, ...]:
+    match unit.life:
+        case Ending(kill_at=kill_at):
+            return (kill_at,)
+        case Waiting(at=at) if isinstance(state.phase, Running):
+            return (at,)
+        case Booting(since=since) if isinstance(state.phase, Running):
+            return (state.probe_at, MonotonicMs(since + rule_of(plan, unit.step).startup_timeout_ms))
+        case _:
+            return ()
