@@ -57,6 +57,16 @@ class AttemptPaths(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.root}/progress.json"
 
     @property
+    def claim(self) -> str:
+        """What the client says it has made; becomes the result when it is true."""
+        return f"{self.root}/claim.json"
+
+    @property
+    def client_error(self) -> str:
+        """Why the client failed, in its own words."""
+        return f"{self.root}/client-error.json"
+
+    @property
     def result(self) -> str:
         """What the attempt made: files with digests, rows, schema. Exists only when complete and valid."""
         return f"{self.root}/result.json"

@@ -283,6 +283,61 @@ class VersionUnfit(msgspec.Struct, frozen=True, kw_only=True, tag="version-unfit
     expected: str
 
 
+# --- what a client made -----------------------------------------------------------------------------------------
+
+
+class ClaimMissing(msgspec.Struct, frozen=True, kw_only=True, tag="claim-missing", tag_field="code"):
+    """The client ended without saying what it made."""
+
+    at: At
+
+
+class FileDiffers(msgspec.Struct, frozen=True, kw_only=True, tag="file-differs", tag_field="code"):
+    """A file of a result is not what was claimed: `what` is its existence, place, size, digest or number of rows."""
+
+    at: At
+    file: str
+    what: str
+    claimed: str
+    found: str
+
+
+class RowsUnknown(msgspec.Struct, frozen=True, kw_only=True, tag="rows-unknown", tag_field="code"):
+    """No file of a result has rows that can be counted."""
+
+    at: At
+    files: tuple[str, ...]
+
+
+class TooFewRecords(msgspec.Struct, frozen=True, kw_only=True, tag="too-few-records", tag_field="code"):
+    """A result has fewer records than were asked for."""
+
+    at: At
+    records: int
+    wanted: int
+
+
+class DatasetExists(msgspec.Struct, frozen=True, kw_only=True, tag="dataset-exists", tag_field="code"):
+    """A dataset of this name is there already, and nobody said that it should be continued."""
+
+    at: At
+    path: str
+
+
+class NothingToResume(msgspec.Struct, frozen=True, kw_only=True, tag="nothing-to-resume", tag_field="code"):
+    """An earlier dataset must be continued, but there is none."""
+
+    at: At
+    path: str
+
+
+class ConfigUnfit(msgspec.Struct, frozen=True, kw_only=True, tag="config-unfit", tag_field="code"):
+    """Data Designer does not accept its config; `reason` is in its words."""
+
+    at: At
+    reason: str
+
+
 Problem: TypeAlias = (
     Unreadable
     | BadSyntax
@@ -315,5 +370,12 @@ Problem: TypeAlias = (
     | NoUsableAddress
     | LimitTooLow
     | VersionUnfit
+    | ClaimMissing
+    | FileDiffers
+    | RowsUnknown
+    | TooFewRecords
+    | DatasetExists
+    | NothingToResume
+    | ConfigUnfit
 )
 Problems: TypeAlias = tuple[Problem, ...]

@@ -143,6 +143,29 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             return f"{what} is {amount} {unit}, {needed} {unit} are needed", f"ask the site to raise {what}"
         case p.VersionUnfit(found=version, expected=expected):
             return f"found {version}, expected {expected}", "use another version, or mend the profile"
+        case p.ClaimMissing():
+            return "the client ended without a result", "look at the end of the client's log"
+        case p.FileDiffers(file=file, what=what, claimed=claimed, found=found):
+            return (
+                f"{file!r}: the {what} is not as claimed: {found} instead of {claimed}",
+                "let the shard run again; if it happens twice, look at the file system",
+            )
+        case p.RowsUnknown(files=files):
+            return (
+                f"none of the files has rows that can be counted: {', '.join(files) or 'no files'}",
+                "write a .parquet, .jsonl or .csv file into DD_SLURM_OUTPUT_DIR",
+            )
+        case p.TooFewRecords(records=records, wanted=wanted):
+            return f"{records} records instead of {wanted}", "see the client's log for why rows were dropped"
+        case p.DatasetExists(path=path):
+            return (
+                f"there is a dataset at {path!r} already, and resume is 'never'",
+                "set resume to if_possible or always, or move the folder away",
+            )
+        case p.NothingToResume(path=path):
+            return f"resume is 'always', but there is no dataset at {path!r}", "set resume to if_possible or never"
+        case p.ConfigUnfit(reason=reason):
+            return f"Data Designer refuses the config: {reason}", "mend the config; data-designer validate checks it"
         case _:
             assert_never(problem)
 
