@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from core.config.run_config import (
+from core.config.fields import (
     FROM_MAPPING,
     AbsolutePath,
     Id,

@@ -1,84 +1,41 @@
 """What a user asks for: the run file (schema_version 1), field by field, after its form has been checked.
 
 The names and defaults are the documented ones of the format; fields that only we have are marked (new). Durations
-stay in the author's spelling; `core.config.durations` reads them. Some kinds of field need a word to the reader of
-files (`core.config.shape`): `FROM_MAPPING` marks a tuple of ``(name, value)`` structs that is a mapping in the file,
-`AS_JSON` marks any JSON value, kept as compact JSON text in the author's order (which schemas of models depend on),
-`ZERO_AS_TEXT` a text for which the file may say the number 0. So every value here is immutable. The `description` of a
-type is what users read when a value does not have its form.
+stay in the author's spelling; `core.config.durations` reads them. The types of single values are in
+`core.config.fields`.
 """
 
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from core.config.fields import (
+    FROM_MAPPING,
+    AbsolutePath,
+    Count,
+    Duration,
+    DurationOrZero,
+    Id,
+    JsonText,
+    OneLine,
+    Partitions,
+    Positive,
+    TimeLimit,
+    VariableName,
+    Word,
+)
 from core.units import Alias
-
-FROM_MAPPING = msgspec.Meta(extra={"authored": "mapping"})
-AS_JSON = msgspec.Meta(extra={"authored": "json"})
-ZERO_AS_TEXT = msgspec.Meta(extra={"authored": "zero"})
-
-Id: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z",
-        max_length=128,
-        description="a name of at most 128 letters, digits, '.', '_' and '-' that begins with a letter or digit",
-    ),
-]
-Duration: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(pattern=r"\A[1-9][0-9]{0,8}[smhd]\Z", description="a duration such as 60s, 15m, 1h or 2d"),
-]
-"""``60s``, ``15m``, ``1h``, ``2d``."""
-DurationOrZero: TypeAlias = Annotated[
-    str,
-    ZERO_AS_TEXT,
-    msgspec.Meta(
-        pattern=r"\A(0|(0|[1-9][0-9]{0,8})[smhd])\Z", description="a duration such as 5s or 1m, or 0 for no wait"
-    ),
-]
-TimeLimit: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"\A([0-9]{1,6}-)?[0-9]{1,6}:[0-5][0-9]:[0-5][0-9]\Z",
-        description="a time limit HH:MM:SS or D-HH:MM:SS such as 03:55:00",
-    ),
-]
-AbsolutePath: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"\A(/(?!\.{1,2}(/|\Z))[^/\x00-\x1f\x7f]+)+\Z",
-        description="an absolute path without '.', '..', doubled or final slashes, such as /models/writer",
-    ),
-]
-VariableName: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z", description="the name of an environment variable such as HF_TOKEN"
-    ),
-]
-Partitions: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*\Z",
-        max_length=1024,
-        description="a partition, or several separated by commas",
-    ),
-]
-OneLine: TypeAlias = Annotated[
-    str,
-    msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f]+\Z", description="a text of one line that is not empty"),
-]
-JsonText: TypeAlias = Annotated[str, AS_JSON]
-Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class LiteralValue(msgspec.Struct, frozen=True, kw_only=True, tag="literal", tag_field="type"):
     """A value that stands in the file."""
 
-    value: Annotated[str, msgspec.Meta(max_length=4096)]
+    value: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"\A[^\x00]*\Z", max_length=4096, description="a text of at most 4096 characters without U+0000"
+        ),
+    ]
 
 
 class SecretRef(msgspec.Struct, frozen=True, kw_only=True, tag="secret", tag_field="type"):
@@ -195,7 +152,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     cpus: Positive = 16
     dependencies: Dependencies | None = None
     image: ImageRef | OneLine | None = None
-    command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] | None = None
+    command: Annotated[tuple[Word, ...], msgspec.Meta(min_length=1)] | None = None
 
 
 class QueueBackpressure(msgspec.Struct, frozen=True, kw_only=True):
