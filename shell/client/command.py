@@ -1,0 +1,110 @@
+"""Run another program instead of Data Designer: in a session of its own, which ends with it."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+from core.client_spec import ClientError, ClientSpec, CommandWork, EndpointFile
+from core.codec import canonical_json
+from core.problem import At, PathUnusable
+from shell.client.answers import Answers
+from shell.client.collect import claim_files, hand_in
+from shell.client.environ import token
+from shell.client.files import files_below
+from shell.client.waiting import wait_for_go, when_abandoned
+from shell.store import write_atomic
+
+EX_TEMPFAIL = 75
+EX_CONFIG = 78
+GRACE_S = 10.0
+
+
+def run(spec: ClientSpec, work: CommandWork, answers: Answers) -> int:
+    """The exit code of the client; that of the program is in the error file."""
+    parent = os.getppid()
+    executable = _find(work)
+    if executable is None:
+        at = At(source="run file", path="client.command[0]")
+        answers.refused((PathUnusable(at=at, path=work.command[0], state="not found", wanted="program"),))
+        return EX_CONFIG
+    answers.prepared()
+    if not wait_for_go():
+        return EX_TEMPFAIL
+    answers.progress(0)
+    code = _run_in_session([executable, *work.command[1:]], work.folder, environment(spec), parent)
+    if code != 0:
+        answers.failed(_failed(work, code))
+        return 128 - code if code < 0 else EX_TEMPFAIL
+    paths = list(files_below(spec.files.output))
+    return hand_in(spec, claim_files(spec, paths, (), resumed=None, made_with=work.command[0]), answers)
+
+
+def _find(work: CommandWork) -> str | None:
+    """A path with a slash is meant from the folder of the run file; a bare name from the PATH."""
+    name = work.command[0]
+    if "/" in name and work.folder is not None:
+        return shutil.which(os.path.join(work.folder, name))
+    return shutil.which(name)
+
+
+def environment(spec: ClientSpec) -> dict[str, str]:
+    """What the program is told: OPENAI_* when there is one model, and everything in DD_SLURM_*."""
+    table = os.path.join(os.path.dirname(spec.files.prepared), "endpoints.json")
+    entries = {
+        endpoint.alias: EndpointFile(base_url=endpoint.base_url, model=endpoint.model, token_file=endpoint.token_file)
+        for endpoint in spec.endpoints
+    }
+    write_atomic(table, canonical_json(entries))
+    told = {
+        "DD_SLURM_ENDPOINTS": table,
+        "DD_SLURM_OUTPUT_DIR": spec.files.output,
+        "DD_SLURM_NUM_RECORDS": str(spec.shard.records),
+        "DD_SLURM_SHARD": str(spec.shard.index),
+        "DD_SLURM_SHARD_COUNT": str(spec.shard_count),
+        "DD_SLURM_RECORD_OFFSET": str(spec.shard.offset),
+    }
+    if len(spec.endpoints) == 1:
+        told["OPENAI_BASE_URL"] = spec.endpoints[0].base_url
+        told["OPENAI_API_KEY"] = token(spec.endpoints[0]) or "none"
+    return dict(os.environ) | told
+
+
+def _run_in_session(argv: list[str], folder: str | None, environ: dict[str, str], parent: int) -> int:
+    """The exit code, negative for a signal. TERM and INT are passed on; nothing of the session is left behind."""
+    child = subprocess.Popen(argv, cwd=folder, env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def pass_on(number: int, _: object) -> None:
+        _signal_session(child.pid, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
+
+    def abandoned() -> None:
+        _signal_session(child.pid, signal.SIGTERM)
+        time.sleep(GRACE_S)
+        _signal_session(child.pid, signal.SIGKILL)
+
+    when_abandoned(parent, abandoned)
+    try:
+        return child.wait()
+    finally:
+        _signal_session(child.pid, signal.SIGKILL)
+
+
+def _signal_session(leader: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def _failed(work: CommandWork, code: int) -> ClientError:
+    how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
+    return ClientError(
+        error="CommandFailed",
+        message=f"{work.command[0]!r} {how}",
+        hint="look at the client's log; its own output is there",
+        causes=(),
+        exit_code=75,
+    )

@@ -1,0 +1,12 @@
+from collections.abc import Iterator, Sequence
+
+class ArrowException(Exception): ...
+
+class Field:
+    name: str
+    type: object
+
+class Schema:
+    def __iter__(self) -> Iterator[Field]: ...
+
+def unify_schemas(schemas: Sequence[Schema], *, promote_options: str = ...) -> Schema: ...

@@ -1,0 +1,7 @@
+from pyarrow import Schema
+
+class FileMetaData:
+    num_rows: int
+
+def read_metadata(where: str) -> FileMetaData: ...
+def read_schema(where: str) -> Schema: ...
