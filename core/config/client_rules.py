@@ -90,7 +90,8 @@ def _invocation(config: RunConfig, place: Place) -> Iterator[Problem]:
     yield from _unique_names(invocation.mcp_providers, inside)
     for index, provider in enumerate(invocation.mcp_providers):
         yield from _mcp(provider, inside.item("mcp_providers", index))
-    if place.sound("deployments"):
+    aliases = [place.item("deployments", index).sound("model_alias") for index in range(len(config.deployments))]
+    if aliases and all(aliases):
         yield from _concurrency(config, inside)
 
 

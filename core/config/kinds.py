@@ -53,17 +53,22 @@ def takes_text(kind: inspect.Type) -> bool:
     return any(isinstance(inner(choice), inspect.StrType) for choice in choices)
 
 
-def takes_mapping(kind: inspect.Type) -> bool:
-    """Whether a mapping can stand there; a text found in its place may well be a secret."""
+def takes_secret(kind: inspect.Type) -> bool:
+    """Whether a reference to a secret can stand there; a text found in its place may well be the secret."""
     bare = inner(kind)
     choices = bare.types if isinstance(bare, inspect.UnionType) else (bare,)
-    return any(isinstance(choice, inspect.StructType) for choice in choices)
+    return any(isinstance(choice, inspect.StructType) and choice.tag == "secret" for choice in choices)
+
+
+def is_json(kind: inspect.Type) -> bool:
+    """Whether any value can stand there."""
+    return isinstance(kind, inspect.Metadata) and (kind.extra or {}).get("authored") == "json"
 
 
 def takes(kind: inspect.Type, node: Node) -> bool:
     """Whether the sort of the value is right; its form is another question."""
     bare = inner(kind)
-    if isinstance(kind, inspect.Metadata) and (kind.extra or {}).get("authored") == "json":
+    if is_json(kind):
         return not (isinstance(node, Leaf) and node.value is None)
     if isinstance(bare, inspect.StructType):
         return isinstance(node, Mapping)

@@ -11,7 +11,18 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import inspect
 
-from core.config.kinds import fits, inner, is_int, nested_names, stand_in, stand_ins, takes, takes_mapping, takes_text
+from core.config.kinds import (
+    fits,
+    inner,
+    is_int,
+    is_json,
+    nested_names,
+    stand_in,
+    stand_ins,
+    takes,
+    takes_secret,
+    takes_text,
+)
 from core.config.secrets import is_secret_name
 from core.config.tree import Broken, Entry, Leaf, Mapping, Node, Sequence, child
 from core.config.words import as_json, expected_in_words, found_in_words, has_broken, one_of
@@ -79,7 +90,7 @@ class _Reading:
         numeric = isinstance(spot.node, Leaf) and isinstance(spot.node.value, int | float)
         if numeric and takes_text(kind) and "quotes" not in wanted:
             wanted = f"{wanted}, in quotes"
-        self.complain(spot, wanted, may_show=not takes_mapping(kind))
+        self.complain(spot, wanted, may_show=not takes_secret(kind))
         return stand_in(kind)
 
     def value(self, kind: inspect.Type, spot: _Spot) -> object:
@@ -104,7 +115,7 @@ class _Reading:
         authored = (kind.extra or {}).get("authored")
         bare = kind.type
         if authored == "json":
-            return as_json(spot.node) if not has_broken(spot.node) else self.misfit(spot, kind)
+            return self.json(spot)
         if authored == "mapping" and isinstance(bare, inspect.VarTupleType):
             return self.entries(bare, spot)
         if authored == "zero" and isinstance(spot.node, Leaf) and spot.node.value == 0 and is_int(spot.node.value):
@@ -116,6 +127,13 @@ class _Reading:
             return spot.node.value if fitting and isinstance(spot.node, Leaf) else self.misfit(spot, kind)
         return self.value(bare, spot)
 
+    def json(self, spot: _Spot) -> str:
+        """Any value; what is broken inside has been reported where it stands."""
+        if has_broken(spot.node):
+            self.broken.append(spot.path)
+            return ""
+        return as_json(spot.node)
+
     def union(self, kind: inspect.UnionType, spot: _Spot) -> object:
         """The member that takes this sort of value; among tagged structs the one that the tag names."""
         fitting = [choice for choice in kind.types if takes(choice, spot.node)]
@@ -125,7 +143,7 @@ class _Reading:
         if not fitting:
             return self.misfit(spot, kind)
         scalars = [c for c in fitting if isinstance(spot.node, Leaf) and fits(inner(c), spot.node.value)]
-        if isinstance(spot.node, Leaf) and len(fitting) > 1 and not scalars:
+        if isinstance(spot.node, Leaf) and not scalars and not any(map(is_json, fitting)):
             return self.misfit(spot, kind)
         return self.value(scalars[0] if scalars else fitting[0], spot)
 
@@ -185,11 +203,12 @@ class _Reading:
         meant: set[str] = set()
         for entry in spot.node.entries if isinstance(spot.node, Mapping) else ():
             if entry.key not in known:
-                near = nearest(entry.key, [name for name in known if name not in present])
-                at = At(source=self.source, path=child(spot.path, entry.key), line=entry.line)
+                absent = nearest(entry.key, [name for name in known if name not in present])
                 deeper = next((name for name in nested_names(kind) if name.endswith(f".{entry.key}")), None)
-                self.problems.append(UnknownField(at=at, allowed=tuple(known), suggestion=deeper or near))
-                meant |= {near} if near and deeper is None else set()
+                at = At(source=self.source, path=child(spot.path, entry.key), line=entry.line)
+                suggestion = deeper or absent or nearest(entry.key, known)
+                self.problems.append(UnknownField(at=at, allowed=tuple(known), suggestion=suggestion))
+                meant |= {absent} if absent and deeper is None else set()
         return meant
 
     def items(self, kind: inspect.VarTupleType, spot: _Spot) -> object:

@@ -50,8 +50,9 @@ def expected_in_words(kind: inspect.Type) -> str:
             return "a text"
         case inspect.VarTupleType() | inspect.TupleType():
             return "a list"
-        case inspect.StructType(tag_field=str(field), tag=tag):
-            return f"a mapping with {field}: {tag}"
+        case inspect.StructType(tag_field=str(tag_field), tag=tag, fields=fields):
+            needed = "".join(f", {field.encode_name}: …" for field in fields if field.required)
+            return f"{{{tag_field}: {tag}{needed}}}"
         case inspect.StructType(fields=fields):
             names = [field.encode_name for field in fields]
             return f"a mapping with {', '.join(names[:6])}{' …' if len(names) > 6 else ''}"
