@@ -40,8 +40,8 @@ class ArrayRequest(msgspec.Struct, frozen=True, kw_only=True):
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One submission. `number` counts submissions of the run, so that the name of the job is unique.
 
-    `gpus_per_node` counts in mode ``gres`` only; in mode ``visible`` whole nodes are taken. `margin_s` is how long before
-    the end of the time limit the controller is warned, 0 for never. `after_job` is a job that must have ended.
+    `gpus_per_node` counts in mode ``gres`` only; in mode ``visible`` whole nodes are taken. The controller is warned
+    `margin_s` before the end of the time limit, 0 for never. `after_job` is a job that must have ended.
     """
 
     run_id: str
@@ -131,7 +131,6 @@ def _behaviour(request: BatchRequest) -> Iterator[str]:
     log = f"{request.log_dir}/slurm-".replace("%", "%%") + ("%A_%a" if request.array else "%j")
     yield _quoted("--chdir", request.run_dir)
     yield _quoted("--output", f"{log}.out")
-    yield _quoted("--error", f"{log}.out")
     yield "--open-mode=append"
     yield "--requeue" if request.requeue else "--no-requeue"
     yield "--export=ALL"
