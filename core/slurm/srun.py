@@ -128,7 +128,12 @@ def extra_args_problems(extra_args: Sequence[str], at: At) -> Iterator[OwnedByPl
     for index, word in enumerate(extra_args):
         name = word.partition("=")[0]
         short = word.startswith("-") and not word.startswith("--") and word not in _SHORT_AND_ALLOWED
-        if name in _OWNED or (short and word[1:2] in _OWNED_LETTERS) or not word.startswith("-"):
+        # srun takes any unambiguous beginning of an option for the option.
+        if (
+            any(option.startswith(name) for option in _OWNED)
+            or (short and word[1:2] in _OWNED_LETTERS)
+            or not word.startswith("-")
+        ):
             path = f"{at.path}[{index}]" if at.path else f"[{index}]"
             yield OwnedByPlanner(at=At(source=at.source, path=path, line=at.line), name=name, instead=None)
 
