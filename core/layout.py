@@ -92,6 +92,36 @@ class AttemptPaths(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.root}/output"
 
 
+def task_started(tasks: str, step: str, launch: int, node: str) -> str:
+    """What a node worker writes once all its processes are launched."""
+    return f"{tasks}/{step}.{launch}.{node}.started.json"
+
+
+def task_ended(tasks: str, step: str, launch: int, node: str) -> str:
+    """What a node worker writes when all its processes are gone."""
+    return f"{tasks}/{step}.{launch}.{node}.json"
+
+
+def lane_log(logs: str, step: str, launch: int, lane: str) -> str:
+    """Output of one server process."""
+    return f"{logs}/{step}.{launch}.{lane}.log"
+
+
+def worker_log(logs: str, step: str, launch: int, node: str) -> str:
+    """What a node worker itself says."""
+    return f"{logs}/{step}.{launch}.{node}.worker.log"
+
+
+def facts_log(logs: str, node: str) -> str:
+    """What the worker that gathers the facts of a node says."""
+    return f"{logs}/facts.{node}.log"
+
+
+def node_facts(facts: str, node: str) -> str:
+    """What one node says about itself."""
+    return f"{facts}/{node}.json"
+
+
 class RunPaths(msgspec.Struct, frozen=True, kw_only=True):
     """Files of one run, below `root` (mode 0700, files 0600)."""
 

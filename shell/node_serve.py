@@ -1,0 +1,259 @@
+"""Running the server processes of one step on this node, from the plan file that every node reads.
+
+The first process that ends, with whatever code, ends its siblings: vLLM exits with 0 when its engine has died. Runs
+inside the serving container: standard library and msgspec only.
+"""
+
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import msgspec
+
+from core.layout import lane_log, task_ended, task_started
+from core.plan.bound import BoundPlan, Serving
+from core.plan.own_node import matching_nodes
+from core.plan.process_env import missing_secrets, process_environment
+from core.plan.steps import LaneOf, lanes_on
+from core.plan.task import (
+    LaneEnded,
+    LaneStarted,
+    LaunchFailed,
+    Ordered,
+    PortTaken,
+    RankEnded,
+    TaskEnd,
+    TaskEnded,
+    TaskStarted,
+)
+from core.units import NodeName, Port, StepName
+from core.vllm.serve_args import serve_argv
+from shell.guard import guarded
+from shell.lanes import Command, Gone, Lanes, now_ms
+from shell.leases import PortInUse, claim
+from shell.node_facts import own_name
+from shell.store import make_folder, write_atomic
+
+_EXIT_RANK_ENDED = 1
+_LONGEST_SOCKET_PATH = 107
+_SOCKET_NAME = 45
+"""What vLLM puts behind VLLM_RPC_BASE_PATH: a slash, a UUID and a little more."""
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    plan: str
+    step: StepName
+    tasks: str
+    logs: str
+    launch: int
+    starter: int | None
+
+
+class Task(NamedTuple):
+    """What this node has to do."""
+
+    plan: BoundPlan
+    node: NodeName
+    lanes: tuple[LaneOf, ...]
+    scratch: str
+    options: Options
+
+
+class Refused(Exception):
+    """Nothing was started. `code` is the exit code."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def serve(options: Options, environ: Mapping[str, str]) -> int:
+    """Run this node's part of the step until it ends.
+
+    Gives 0 after an order to stop, 1 when a process ended by itself, 75 when a planned port is taken, 78 when this node
+    or step is not in the plan or a process cannot be started, 69 and 65 when the plan cannot be read.
+    """
+    try:
+        task = read_task(options, environ)
+        make_folder(options.tasks)
+        make_folder(options.logs)
+    except Refused as refused:
+        print(f"node: {refused}", file=sys.stderr)
+        return refused.code
+    except OSError as error:
+        print(f"node: {error.filename}: {error.strerror}", file=sys.stderr)
+        return os.EX_UNAVAILABLE
+    return guarded(lambda: run_task(task, environ), options.starter, lambda: _remove(task.scratch))
+
+
+def read_task(options: Options, environ: Mapping[str, str]) -> Task:
+    """This node's slice of the plan, found by the node's name.
+
+    Errors: `Refused`.
+    """
+    plan = _read_plan(options.plan)
+    own = own_name(environ)
+    names = [node.name for node in plan.nodes]
+    found = matching_nodes(names, own)
+    if len(found) != 1:
+        reason = f"could be any of {', '.join(found)}" if found else f"is not among {_some(names)}"
+        raise Refused(os.EX_CONFIG, f"this node, {own!r}, {reason} in {options.plan}")
+    lanes = lanes_on(plan, options.step, found[0])
+    if not lanes:
+        raise Refused(os.EX_CONFIG, f"step {options.step!r} has nothing to run on {found[0]!r} in {options.plan}")
+    unset = sorted({name for lane in lanes for name in missing_secrets(lane, environ)})
+    if unset:
+        raise Refused(os.EX_CONFIG, f"not in the environment of {found[0]!r}: {', '.join(unset)}")
+    return Task(plan, found[0], lanes, _scratch(lanes, environ), options)
+
+
+def _read_plan(path: str) -> BoundPlan:
+    try:
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=BoundPlan)
+    except OSError as error:
+        raise Refused(os.EX_UNAVAILABLE, f"the plan {path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(os.EX_DATAERR, f"{path} is not a bound plan: {error}") from None
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:8])
+    return shown if len(names) <= 8 else f"{shown}, … ({len(names)} nodes)"
+
+
+def _scratch(lanes: Sequence[LaneOf], environ: Mapping[str, str]) -> str:
+    """A new folder of this worker only, with one for each process; short, because Unix sockets are made in it."""
+    longest = max(len(lane.name) for lane in lanes)
+    base = environ.get("TMPDIR") or "/tmp"
+    if len(base) + len("/dds-12345678/") + longest + _SOCKET_NAME > _LONGEST_SOCKET_PATH or not os.path.isdir(base):
+        base = "/tmp"
+    scratch = tempfile.mkdtemp(prefix="dds-", dir=base)
+    for lane in lanes:
+        make_folder(f"{scratch}/{lane.name}")
+    return scratch
+
+
+def _remove(scratch: str) -> None:
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run_task(task: Task, environ: Mapping[str, str]) -> int:
+    """Start, watch and end the processes; what happened is written down for the controller."""
+    _raise_open_files()
+    lanes = Lanes()
+    with ExitStack() as leases:
+        cause = _run(task, lanes, leases, environ)
+        _say(task, cause, lanes.gone)
+        ended = lanes.end(task.plan.grace_ms / 1000)
+    _remove(task.scratch)
+    record = TaskEnded(
+        step=task.options.step,
+        launch=task.options.launch,
+        node=task.node,
+        cause=cause,
+        rest="ended" if ended else "killed",
+        lanes=tuple(LaneEnded(name=g.name, pid=g.pid, code=g.code, at_ms=g.at_ms) for g in lanes.gone),
+        at_ms=now_ms(),
+    )
+    path = task_ended(task.options.tasks, task.options.step, task.options.launch, task.node)
+    write_atomic(path, msgspec.json.encode(record))
+    return _exit_code(cause)
+
+
+def _run(task: Task, lanes: Lanes, leases: ExitStack, environ: Mapping[str, str]) -> TaskEnd:
+    """Start each process when its delay is over, then wait for the first end or for an order."""
+    begun = time.monotonic()
+    for lane in sorted(task.lanes, key=lambda lane: lane.lane.launch_delay_ms):
+        left = begun + lane.lane.launch_delay_ms / 1000 - time.monotonic()
+        happened = lanes.wait(max(0.0, left))
+        if happened is not None:
+            return _end_of(happened)
+        try:
+            for address, port in ports_of(task.plan, lane):
+                leases.enter_context(claim(address, port))
+            lanes.start(_command(task, lane, environ))
+        except PortInUse as taken:
+            return PortTaken(lane=lane.name, address=taken.address, port=Port(taken.port), holder=taken.holder)
+        except OSError as error:
+            return LaunchFailed(lane=lane.name, reason=f"{error.filename or 'its ports'}: {error.strerror}")
+    _write_started(task, lanes)
+    return _end_of(lanes.wait(None))
+
+
+def _end_of(happened: Gone | str | None) -> TaskEnd:
+    return RankEnded(lane=happened.name) if isinstance(happened, Gone) else Ordered(signal=happened or "")
+
+
+def ports_of(plan: BoundPlan, of: LaneOf) -> list[tuple[str, Port]]:
+    """Where a process will listen. Rendezvous ports are bound on every address, its API on the planned one.
+
+    From its internal ports it takes the free ones itself. Simulated nodes share a machine: their addresses are kept
+    apart.
+    """
+    address = plan.nodes[of.lane.slot].address
+    everywhere = address if address.startswith("127.") else "::" if ":" in address else "0.0.0.0"
+    ports = [(address, of.lane.role.http_port)] if isinstance(of.lane.role, Serving) else []
+    if of.lane.rank == of.replica.lanes[0].rank:
+        meeting = (of.replica.master_port, of.replica.rpc_port)
+        ports += [(everywhere, port) for port in meeting if port is not None]
+    return ports
+
+
+def _command(task: Task, lane: LaneOf, environ: Mapping[str, str]) -> Command:
+    return Command(
+        name=lane.name,
+        argv=serve_argv(task.plan, lane),
+        environ=process_environment(task.plan, lane, environ, task.scratch),
+        log=lane_log(task.options.logs, task.options.step, task.options.launch, lane.name),
+    )
+
+
+def _write_started(task: Task, lanes: Lanes) -> None:
+    record = TaskStarted(
+        step=task.options.step,
+        launch=task.options.launch,
+        node=task.node,
+        worker_pid=os.getpid(),
+        lanes=tuple(
+            LaneStarted(name=lane.name, pid=lane.pid, at_ms=lane.at_ms, log=lane.log) for lane in lanes.running.values()
+        ),
+    )
+    path = task_started(task.options.tasks, task.options.step, task.options.launch, task.node)
+    write_atomic(path, msgspec.json.encode(record))
+
+
+def _raise_open_files() -> None:
+    """Servers need a socket per request; the soft limit of a batch job is often 1024."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _exit_code(cause: TaskEnd) -> int:
+    if isinstance(cause, Ordered):
+        return os.EX_OK
+    if isinstance(cause, PortTaken):
+        return os.EX_TEMPFAIL
+    return _EXIT_RANK_ENDED if isinstance(cause, RankEnded) else os.EX_CONFIG
+
+
+def _say(task: Task, cause: TaskEnd, gone: Sequence[Gone]) -> None:
+    """One line for people, in the log of the step."""
+    if isinstance(cause, RankEnded):
+        how = next(f"by signal {-g.code}" if g.code < 0 else f"with {g.code}" for g in gone if g.name == cause.lane)
+        text = f"{cause.lane} ended {how}; its siblings on this node are ended"
+    elif isinstance(cause, PortTaken):
+        text = f"{cause.lane} is not started: port {cause.port} on {cause.address} is taken by {cause.holder}"
+    elif isinstance(cause, LaunchFailed):
+        text = f"{cause.lane} cannot be started: {cause.reason}"
+    else:
+        text = f"told to stop ({cause.signal})"
+    print(f"node {task.node}: {text}", file=sys.stderr, flush=True)
