@@ -56,9 +56,10 @@ def _builder(source: str | None, inline: str | None, place: Place) -> Iterator[P
         yield Malformed(at=place.at("source"), found=repr(source[:60]), expected=expected)
     if inline is not None and place.sound("inline"):
         decoded: object = msgspec.json.decode(inline)
-        if not _is_whole_config(decoded):
+        wrong = _unlike_a_config(decoded)
+        if wrong:
             expected = "a whole Data Designer config: {data_designer: {…}} or {columns: […], …}"
-            yield Malformed(at=place.at("inline"), found="something else", expected=expected)
+            yield Malformed(at=place.at("inline"), found=wrong, expected=expected)
         for path, name in secret_fields(decoded):
             yield SecretLiteral(at=place.at(f"inline.{path}"), name=name)
 
@@ -67,14 +68,18 @@ def _is_config_path(path: str) -> bool:
     return _CONFIG_FILE.fullmatch(path) is not None and ".." not in path.split("/")
 
 
-def _is_whole_config(value: object) -> bool:
+def _unlike_a_config(value: object) -> str:
+    """What keeps a value from being a whole Data Designer config; empty when nothing does."""
     if not isinstance(value, dict):
-        return False
-    if "data_designer" in value:
-        version = value.get("library_version")
-        known = set(value) <= {"data_designer", "library_version"}
-        return known and isinstance(value["data_designer"], dict) and (version is None or isinstance(version, str))
-    return isinstance(value.get("columns"), list)
+        return "something that is no mapping"
+    if "data_designer" not in value:
+        return "" if isinstance(value.get("columns"), list) else "a mapping without a list of columns"
+    version = value.get("library_version")
+    if set(value) - {"data_designer", "library_version"}:
+        return "other fields beside data_designer and library_version"
+    if not isinstance(value["data_designer"], dict) or not (version is None or isinstance(version, str)):
+        return "a data_designer that is no mapping, or a library_version that is no text"
+    return ""
 
 
 def _invocation(config: RunConfig, place: Place) -> Iterator[Problem]:
@@ -184,7 +189,7 @@ def _requirement(text: str) -> tuple[str, str]:
     """What is wrong, empty when nothing is, and the normalised name."""
     try:
         requirement = Requirement(text)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         shown = "an address" if "://" in text else repr(text[:60])
         return f"{shown}, which is not a requirement", ""
     name = canonicalize_name(requirement.name)

@@ -69,6 +69,7 @@ OneLine: TypeAlias = Annotated[
 Word: TypeAlias = Annotated[
     str, msgspec.Meta(pattern=r"\A[^\x00]*\Z", description="a text without U+0000, one word of a command")
 ]
+VersionText: TypeAlias = Annotated[str, msgspec.Meta(max_length=64, description="a version in quotes such as '0.11.1'")]
 JsonText: TypeAlias = Annotated[str, AS_JSON]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]

@@ -12,6 +12,7 @@ from core.config.fields import (
     Partitions,
     Positive,
     TimeLimit,
+    VersionText,
 )
 
 MemorySize: TypeAlias = Annotated[
@@ -57,7 +58,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
     path: AbsolutePath | None = None
     uri: OneLine | None = None
-    vllm_version: Annotated[str, msgspec.Meta(description="a version in quotes such as '0.11.1'")] | None = None
+    vllm_version: VersionText | None = None
     sha256: (
         Annotated[
             str,

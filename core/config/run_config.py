@@ -22,6 +22,7 @@ from core.config.fields import (
     Positive,
     TimeLimit,
     VariableName,
+    VersionText,
     Word,
 )
 from core.units import Alias
@@ -184,7 +185,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     extra_args: tuple[OneLine, ...] = ()
     environment: Annotated[tuple[EnvEntry, ...], FROM_MAPPING] = ()
     executor: Literal["auto", "uni", "mp", "ray"] = "auto"
-    vllm_version: Annotated[str, msgspec.Meta(description="a version in quotes such as '0.11.1'")] | None = None
+    vllm_version: VersionText | None = None
     executable: OneLine | None = None
 
 

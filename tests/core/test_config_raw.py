@@ -34,6 +34,10 @@ YAML_CASES = {
     "list as key": ("? [a]\n: 1\n", [("forbidden-syntax", "", 1)]),
     "not a number": ("a: .nan\nb: -.inf\n", [("malformed", "a", 1), ("malformed", "b", 2)]),
     "number too large": ("a: 99999999999999999999\nb: 1e999\n", [("malformed", "a", 1), ("malformed", "b", 2)]),
+    "number just too large": (
+        "a: 18446744073709551616\nb: -9223372036854775809\n",
+        [("malformed", "a", 1), ("malformed", "b", 2)],
+    ),
     "number of many digits": ("a: " + "9" * 10_000 + "\n", [("malformed", "a", 1)]),
     "half a character": ('a: "\\ud83d"\n', [("malformed", "a", 1)]),
     "tab as indentation": ("a:\n\tb: 1\n", [("bad-syntax", "", 2)]),
@@ -166,6 +170,7 @@ def test_which_language(source: str, text: str, expected: object) -> None:
         (".5", 0.5),
         ("1e3", 1000.0),
         ("18446744073709551615", 2**64 - 1),
+        ("-9223372036854775808", -(2**63)),
         ("1.2.3", "1.2.3"),
         ("٣", "٣"),
     ],

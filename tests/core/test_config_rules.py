@@ -8,6 +8,7 @@ from returns.pipeline import is_successful
 
 from core.config.read import read_run_file
 from core.outcome import problems_of
+from core.problem import Problems
 from core.report import as_text, report
 
 DEPENDENCIES = "client.dependencies"
@@ -27,13 +28,16 @@ GOOD: dict[str, object] = {
 }
 
 
-def said(patch: dict[str, object]) -> list[tuple[str, str]]:
-    """Codes and paths for the good file with some values changed; a path such as ``deployments.0.model`` is a key."""
+def found(patch: dict[str, object]) -> Problems:
+    """Problems of the good file with some values changed; a path such as ``deployments.0.model`` is a key."""
     document: dict[str, object] = copy.deepcopy(GOOD)
     for path, value in patch.items():
         put(document, path.split("."), value)
-    outcome = read_run_file("run.json", json.dumps(document, indent=1).encode())
-    return [(item.code, item.path) for item in map(report, problems_of(outcome))]
+    return problems_of(read_run_file("run.json", json.dumps(document, indent=1).encode()))
+
+
+def said(patch: dict[str, object]) -> list[tuple[str, str]]:
+    return [(item.code, item.path) for item in map(report, found(patch))]
 
 
 def put(document: object, path: list[str], value: object) -> None:
@@ -138,6 +142,7 @@ def literal(value: str) -> dict[str, str]:
         ({NEEDS: ["x; python_version<'3.12'"]}, [(BAD, f"{NEEDS}[0]")]),
         ({NEEDS: ["git+https://x.org/y"]}, [(BAD, f"{NEEDS}[0]")]),
         ({NEEDS: ["y @ git+https://x.org/y"]}, [(BAD, f"{NEEDS}[0]")]),
+        ({NEEDS: ["x; " + "(" * 20_000]}, [(BAD, f"{NEEDS}[0]")]),
         ({NEEDS: ["./y"]}, [(BAD, f"{NEEDS}[0]")]),
         ({NEEDS: [WHEEL[:-1]]}, [(BAD, f"{NEEDS}[0]")]),
         ({NEEDS: [WHEEL.replace("https", "http")]}, [(BAD, f"{NEEDS}[0]")]),
@@ -159,6 +164,8 @@ def literal(value: str) -> dict[str, str]:
         ({"deployments.0.min_ready_replicas": 0}, [(BAD, "deployments[0].min_ready_replicas")]),
         ({"deployments.0.server.image": {}}, [(WRONG, "deployments[0].server.image")]),
         ({"deployments.0.server.image": {"name": "a", "path": "/b"}}, [(WRONG, "deployments[0].server.image")]),
+        ({"deployments.0.server.vllm_version": "1" * 5000}, [(BAD, "deployments[0].server.vllm_version")]),
+        ({"deployments.0.server.vllm_version": "0.32.0+cpu"}, []),
         ({"deployments.0.server.vllm_version": "newest"}, [(BAD, "deployments[0].server.vllm_version")]),
         ({"deployments.0.server": {"startup_timeout": "9m"}},
          [(WRONG, "deployments[0].server.distributed_init_timeout")]),
@@ -247,8 +254,8 @@ def test_shared_nodes() -> None:
     ],
 )  # fmt: skip
 def test_arguments(args: list[str], expected: list[tuple[str, int]]) -> None:
-    found = said({"deployments.0.server.extra_args": args})
-    assert found == [(code, f"deployments[0].server.extra_args[{index}]") for code, index in expected]
+    answer = said({"deployments.0.server.extra_args": args})
+    assert answer == [(code, f"deployments[0].server.extra_args[{index}]") for code, index in expected]
 
 
 def test_an_owned_flag_comes_with_the_field_to_use() -> None:
@@ -292,8 +299,8 @@ def test_an_owned_flag_comes_with_the_field_to_use() -> None:
     ],
 )
 def test_environment(name: str, value: dict[str, str], expected: str | None) -> None:
-    found = said({"deployments.0.server.environment": {name: value}})
-    assert found == ([(expected, f"deployments[0].server.environment.{name}")] if expected else [])
+    answer = said({"deployments.0.server.environment": {name: value}})
+    assert answer == ([(expected, f"deployments[0].server.environment.{name}")] if expected else [])
 
 
 @pytest.mark.parametrize(
@@ -316,6 +323,24 @@ def test_a_rule_does_not_judge_what_could_not_be_read(
     patch: dict[str, object], expected: list[tuple[str, str]]
 ) -> None:
     assert said(patch) == expected
+
+
+@pytest.mark.parametrize(
+    ("patch", "shown", "hidden"),
+    [
+        ({"builder": {"inline": {"column": []}}}, "a mapping without a list of columns", ""),
+        ({"builder": {"inline": {"data_designer": {}, "x": 1}}}, "other fields beside data_designer", ""),
+        ({NEEDS: ["git+https://me:sesame@x.org/y"]}, "an address, which is not a requirement", "sesame"),
+        ({NEEDS: ["y @ https://me:sesame@x.org/y.whl"]}, "'y' from an address that is not an https wheel", "sesame"),
+        ({NEEDS: ["not a requirement"]}, "'not a requirement', which is not a requirement", ""),
+        ({"deployments.0.server.extra_args": ["-p=sesame"]}, "the short flag '-p …'", "sesame"),
+        ({"deployments.0.server.extra_args": ["--max-model-len sesame"]}, "'--max-model-len …'", "sesame"),
+    ],
+)
+def test_what_was_found_is_said_without_secrets(patch: dict[str, object], shown: str, hidden: str) -> None:
+    text = "\n".join(map(as_text, found(patch)))
+    assert shown in text
+    assert not hidden or hidden not in text
 
 
 def test_form_and_rules_are_reported_together() -> None:
