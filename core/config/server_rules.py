@@ -71,8 +71,10 @@ def image_problems(image: ImageRef, place: Place) -> Iterator[Problem]:
 def version_problems(text: str, place: Place, name: str) -> Iterator[Problem]:
     """A release of vLLM as packaging reads it."""
     try:
-        Version(text)
+        version: Version | None = Version(text)
     except InvalidVersion:
+        version = None
+    if version is None:
         yield Malformed(at=place.at(name), found=repr(text[:60]), expected="a version in quotes such as '0.11.1'")
 
 
