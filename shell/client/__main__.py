@@ -1,10 +1,8 @@
 """Read the start file and do its work. Heavy packages are imported only by the work that needs them."""
 
 import argparse
+import os
 import sys
-
-EX_TEMPFAIL = 75
-EX_CONFIG = 78
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -12,7 +10,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m shell.client", description="Make the dataset of one shard.")
     parser.add_argument("--spec", required=True, help="the start file, client.json of an attempt")
     arguments = parser.parse_args(argv)
-    return _run(arguments.spec)
+    from shell.guard import guarded
+
+    return guarded(lambda: _run(arguments.spec), starter=os.getppid())
 
 
 def _run(path: str) -> int:

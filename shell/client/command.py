@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 
 from core.client_spec import ClientError, ClientSpec, CommandWork, EndpointFile
 from core.codec import canonical_json
@@ -14,17 +13,16 @@ from shell.client.answers import Answers
 from shell.client.collect import claim_files, hand_in
 from shell.client.environ import token
 from shell.client.files import files_below
-from shell.client.waiting import wait_for_go, when_abandoned
+from shell.client.waiting import wait_for_go
 from shell.store import write_atomic
 
 EX_TEMPFAIL = 75
 EX_CONFIG = 78
-GRACE_S = 10.0
+GRACE_S = 10
 
 
 def run(spec: ClientSpec, work: CommandWork, answers: Answers) -> int:
     """The exit code of the client; that of the program is in the error file."""
-    parent = os.getppid()
     executable = _find(work)
     if executable is None:
         at = At(source="run file", path="client.command[0]")
@@ -34,7 +32,7 @@ def run(spec: ClientSpec, work: CommandWork, answers: Answers) -> int:
     if not wait_for_go():
         return EX_TEMPFAIL
     answers.progress(0)
-    code = _run_in_session([executable, *work.command[1:]], work.folder, environment(spec), parent)
+    code = _run_in_session([executable, *work.command[1:]], work.folder, environment(spec))
     if code != 0:
         answers.failed(_failed(work, code))
         return 128 - code if code < 0 else EX_TEMPFAIL
@@ -72,30 +70,24 @@ def environment(spec: ClientSpec) -> dict[str, str]:
     return dict(os.environ) | told
 
 
-def _run_in_session(argv: list[str], folder: str | None, environ: dict[str, str], parent: int) -> int:
-    """The exit code, negative for a signal. TERM and INT are passed on; nothing of the session is left behind."""
+def _run_in_session(argv: list[str], folder: str | None, environ: dict[str, str]) -> int:
+    """The exit code, negative for a signal. TERM and INT are passed on; KILL follows after a grace.
+
+    What the program leaves behind is killed by the guard of the client (`shell.guard`).
+    """
     child = subprocess.Popen(argv, cwd=folder, env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def pass_on(number: int, _: object) -> None:
-        _signal_session(child.pid, number)
+        _signal(child.pid, signal.SIGKILL if number == signal.SIGALRM else number)
+        signal.alarm(GRACE_S)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(number, pass_on)
-
-    def abandoned() -> None:
-        _signal_session(child.pid, signal.SIGTERM)
-        time.sleep(GRACE_S)
-        _signal_session(child.pid, signal.SIGKILL)
-
-    when_abandoned(parent, abandoned)
-    try:
-        return child.wait()
-    finally:
-        _signal_session(child.pid, signal.SIGKILL)
+    return child.wait()
 
 
-def _signal_session(leader: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+def _signal(leader: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, number)
 
 

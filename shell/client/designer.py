@@ -18,7 +18,7 @@ from shell.client.failure import explain
 from shell.client.files import files_below
 from shell.client.prepare import Job, prepare
 from shell.client.tables import rows_of
-from shell.client.waiting import wait_for_go, when_abandoned
+from shell.client.waiting import wait_for_go
 
 EX_TEMPFAIL = 75
 EX_CONFIG = 78
@@ -28,7 +28,6 @@ UNFINISHED = "tmp-partial-parquet-files"
 
 def run(spec: ClientSpec, work: DesignerWork, answers: Answers) -> int:
     """The exit code."""
-    parent = os.getppid()
     job = prepare(spec, work)
     if not isinstance(job, Job):
         answers.refused(job)
@@ -36,7 +35,6 @@ def run(spec: ClientSpec, work: DesignerWork, answers: Answers) -> int:
     answers.prepared()
     if not wait_for_go():
         return EX_TEMPFAIL
-    when_abandoned(parent, lambda: os._exit(EX_TEMPFAIL))
     try:
         results = _create(spec, work, job, answers)
         claim = _claim(spec, results)

@@ -1,11 +1,6 @@
-"""The word to begin, and not outliving whoever gave it."""
+"""The word to begin."""
 
 import os
-import threading
-import time
-from collections.abc import Callable
-
-POLL_S = 0.5
 
 
 def wait_for_go() -> bool:
@@ -19,19 +14,3 @@ def wait_for_go() -> bool:
         else:
             line = b""
     return False
-
-
-def when_abandoned(parent: int, end: Callable[[], None]) -> None:
-    """Call `end` once the process that started us is gone; its end of our standard input closes with it.
-
-    A parent that only closes the pipe is alive, so its process id is looked at as well.
-    """
-
-    def watch() -> None:
-        while os.read(0, 4096):
-            pass
-        while os.getppid() == parent:
-            time.sleep(POLL_S)
-        end()
-
-    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
