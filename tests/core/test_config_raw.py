@@ -116,6 +116,20 @@ def test_bytes_that_are_no_text() -> None:
     assert "0xff" in as_text(parsed.problems[0])
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: " + "9" * 50, "found a number of 50 characters"),
+        ("a: 99999999999999999999", "found 99999999999999999999"),
+        ("a: \x07", "the character U+0007 is not allowed"),
+        ("a:\n\tb: 1", "a tab cannot indent"),
+        ("a: b: c", "put the value in quotes"),
+    ],
+)
+def test_words_about_syntax(text: str, words: str) -> None:
+    assert words in as_text(parse("a.yaml", text.encode()).problems[0])
+
+
 def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
     assert as_builtins(parse("a.json", b"\xef\xbb\xbf{}").root) == {}
     assert as_builtins(parse("a.yaml", b"\xef\xbb\xbfa: 1").root) == {"a": 1}

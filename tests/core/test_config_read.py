@@ -187,6 +187,12 @@ def test_a_host_of_two_clusters() -> None:
     assert is_successful(choose_cluster(catalog(text), "lab", "login1.example.org"))
 
 
+def test_a_port_outside_the_range() -> None:
+    text = "schema_version: 1\nclusters: {a: {workspace_root: /a, ports: {range: [80, 90000]}}}"
+    texts = [as_text(problem) for problem in problems_of(read_profile_catalog("p.yaml", text.encode()))]
+    assert ["expected a whole number from 1024 to 65535" in said for said in texts] == [True, True]
+
+
 def test_the_only_cluster_needs_no_default() -> None:
     one = catalog("schema_version: 1\nclusters: {only: {workspace_root: /a}}")
     assert choose_cluster(one, None, "x").unwrap()[0] == "only"
