@@ -206,6 +206,7 @@ def test_a_step_needs_nodes_and_each_once() -> None:
     [
         (Pyxis(image=IMAGE, mounts=(Mount(source="/data/a:b", target="/d"),)), "mounts[0].source"),
         (Pyxis(image=IMAGE, mounts=(Mount(source="/d", target="/x,y"),)), "mounts[0].target"),
+        (Pyxis(image=IMAGE, mounts=(Mount(source="/x,y", target="/d"),)), "mounts[0].source"),
         (Pyxis(image=IMAGE, mounts=(Mount(source="/data/a b", target="/d"),)), "mounts[0].source"),
         (Pyxis(image="/images/a b.sqsh"), "image"),
         (Pyxis(image=IMAGE, environment=("A", "B,C")), "environment[1]"),
