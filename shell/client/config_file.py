@@ -21,16 +21,27 @@ def load(work: DesignerWork) -> tuple[Json, Problems]:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         return {}, (Unreadable(at=at, reason=str(error)),)
-    try:
-        config: object = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
-    except json.JSONDecodeError as error:
-        return {}, (BadSyntax(at=At(source=at.source, line=error.lineno), reason=error.msg),)
-    except yaml.YAMLError as error:
-        return {}, (BadSyntax(at=At(source=at.source, line=_line(error)), reason=str(error).splitlines()[0]),)
+    config = _decode(text, at.source)
+    if isinstance(config, BadSyntax):
+        return {}, (config,)
     if not isinstance(config, dict) or not isinstance(inner(config).get("columns"), list):
         expected = "a Data Designer config: {data_designer: {…}} or {columns: […], …}"
         return {}, (Malformed(at=at, found=type(config).__name__, expected=expected),)
     return _with_seed_path(cast(Json, config), work, at)
+
+
+def _decode(text: str, source: str) -> object:
+    """JSON, else YAML: files begin with a brace in either."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        not_json = error
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        if text.lstrip().startswith("{"):
+            return BadSyntax(at=At(source=source, line=not_json.lineno), reason=not_json.msg)
+        return BadSyntax(at=At(source=source, line=_line(error)), reason=str(error).splitlines()[0])
 
 
 def _line(error: yaml.YAMLError) -> int | None:

@@ -39,10 +39,10 @@ def prepare(spec: ClientSpec, work: DesignerWork) -> Job | Problems:
     source = os.path.basename(work.builder)
     builder, wrong = _builder(with_endpoints(config, spec.endpoints, work.invocation.model_concurrency), source)
     early = (*early, *unshared, *wrong)
-    if builder is None or run_config is None:
+    if builder is None:
         return early
     early = (*early, *_aliases(builder, spec, source), *_mcp_names(builder, work, source))
-    if early:
+    if early or run_config is None:
         return early
     designer = _designer(spec, work, run_config)
     refused = _refusal(designer, builder, source)
