@@ -22,8 +22,9 @@ def claim_files(
 ) -> Claim:
     """The claim for files below the output folder. Only `tables` are counted."""
     output = spec.files.output
-    counted = {path: rows_of(os.path.join(output, path)) for path in tables}
-    seen = observe(output, sorted({*counted, *others}))
+    claimed = set(tables)
+    seen = observe(output, sorted({*claimed, *others}))
+    counted = {file.path: rows_of(os.path.join(output, file.path)) for file in seen if file.path in claimed}
     return Claim(
         files=tuple(
             ClaimedFile(path=file.path, bytes=file.bytes, sha256=file.sha256, rows=counted.get(file.path))

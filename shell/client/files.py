@@ -20,10 +20,11 @@ def _observe(folder: str, path: str) -> ObservedFile | None:
         descriptor = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
+        os.close(descriptor)
+        return None
     with open(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            return None
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return ObservedFile(path=path, bytes=facts.st_size, sha256=digest)
 

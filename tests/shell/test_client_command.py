@@ -77,6 +77,7 @@ def test_with_two_models_no_single_one_is_named(world: World) -> None:
         ("true", "none of the files"),
         ('echo x > "$DD_SLURM_OUTPUT_DIR/rows.txt"', "none of the files"),
         (f"DD_SLURM_NUM_RECORDS=3; {WRITE}", "3 records instead of 4"),
+        ('mkfifo "$DD_SLURM_OUTPUT_DIR/rows.csv"', "none of the files"),
         ('printf PAR1junk > "$DD_SLURM_OUTPUT_DIR/rows.parquet"', "none of the files"),
     ],
 )
