@@ -184,9 +184,13 @@ def _run(task: Task, lanes: Lanes, leases: ExitStack, environ: Mapping[str, str]
         except PortInUse as taken:
             return PortTaken(lane=lane.name, address=taken.address, port=Port(taken.port), holder=taken.holder)
         except OSError as error:
-            return LaunchFailed(lane=lane.name, reason=f"{error.filename or 'its ports'}: {error.strerror}")
+            return LaunchFailed(lane=lane.name, reason=_reason(task, lane, error))
     _write_started(task, lanes)
     return _end_of(lanes.wait(None))
+
+
+def _reason(task: Task, lane: LaneOf, error: OSError) -> str:
+    return f"{error.filename or task.plan.nodes[lane.lane.slot].address}: {error.strerror}"
 
 
 def _end_of(happened: Gone | str | None) -> TaskEnd:

@@ -34,6 +34,11 @@ class Child:
         self._lock = threading.Lock()
         self._gone = False
 
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended and its exit code is known."""
+        return self._gone
+
     def write(self, content: bytes) -> bool:
         """Give it something to read; False when it does not read any more."""
         pipe = self._process.stdin
@@ -88,11 +93,6 @@ class Child:
                 except BrokenPipeError:
                     continue
         self._exited(code)
-
-    @property
-    def gone(self) -> bool:
-        """Whether it has ended."""
-        return self._gone
 
     @property
     def output(self) -> int | None:

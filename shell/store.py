@@ -1,7 +1,7 @@
 """Files that a reader meets either old or new, whatever crashes: the only code that writes state.
 
-A write is a temporary file, fsync, rename, fsync of the folder; on NFS too, without locks. Files are 0600, folders 0700.
-Standard library only: node workers use it inside the serving container.
+A write is a temporary file, fsync, rename, fsync of the folder; on NFS too, without locks. Files are 0600, folders
+0700. Standard library only: node workers use it inside the serving container.
 """
 
 import contextlib

@@ -73,10 +73,15 @@ def join_path(first: str, rest: str) -> str:
 
 
 def no_proxy(plan: BoundPlan, of: LaneOf, inherited: Mapping[str, str]) -> str:
-    """Hosts that are reached without a proxy: this machine, this node and the leader, and those already listed."""
-    known = (inherited.get("NO_PROXY") or inherited.get("no_proxy") or "").split(",")
+    """Hosts that a server reaches without a proxy: this machine, its node and its leader, and those already listed."""
     own = (plan.nodes[of.lane.slot].address, plan.nodes[of.replica.lanes[0].slot].address)
-    return ",".join(dict.fromkeys(host for host in (*known, "localhost", "127.0.0.1", *own) if host))
+    return no_proxy_with(inherited, own)
+
+
+def no_proxy_with(inherited: Mapping[str, str], hosts: tuple[str, ...]) -> str:
+    """The list of hosts without a proxy, with this machine and `hosts` added."""
+    known = (inherited.get("NO_PROXY") or inherited.get("no_proxy") or "").split(",")
+    return ",".join(dict.fromkeys(host for host in (*known, "localhost", "127.0.0.1", *hosts) if host))
 
 
 def _network(plan: BoundPlan, of: LaneOf) -> Iterator[tuple[str, str]]:

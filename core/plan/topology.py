@@ -6,8 +6,7 @@ Rules, in this order:
    with its quota of GPUs. The client is on slot 0.
 2. A replica takes `nodes_per_replica` consecutive nodes (derived when not given: as few as hold its ranks) and the same
    GPUs on each; as many replicas as fit stand side by side on such a group (lanes).
-3. `nodes_per_replica` without `pipeline_parallel` means pipeline stages over that many nodes, as documented for the format,
-   unless the tensor group itself is larger than a node or there are data-parallel ranks to spread.
+3. `nodes_per_replica` without `pipeline_parallel` means pipeline stages over that many nodes, unless the tensor group itself is larger than a node or there are data-parallel ranks to spread.
 4. Data parallel without expert parallel is a dense model: its ranks share nothing, so they are planned as independent
    replicas, which the endpoint balances. With expert parallel they are one group and one failure domain; how their load
    is balanced is `_load_balancing`.
@@ -244,3 +243,13 @@ def _lanes(placement: Placement, found: int) -> int:
         return 1
     have = found if placement.gpus_per_node is None else placement.gpus_per_node
     return have // placement.gpus_per_replica_node
+
+
+def gpus_on_slots(placements: Sequence[Placement]) -> tuple[int, ...]:
+    """GPUs that a node of each slot must have at least: what a simulated node pretends to have."""
+    counts = [0] * slots_needed(placements)
+    for placement in placements:
+        have = placement.gpus_per_replica_node if placement.gpus_per_node is None else placement.gpus_per_node
+        for slot in range(placement.first_slot, placement.first_slot + placement.nodes):
+            counts[slot] = max(counts[slot], placement.gpu_start + have)
+    return tuple(counts)

@@ -112,12 +112,12 @@ def _integer(schema: dict[str, Any], chance: random.Random) -> int:
 
 def _string(schema: dict[str, Any], chance: random.Random) -> str:
     if "pattern" in schema:
-        return from_pattern(schema["pattern"], chance)
+        return from_pattern(str(schema["pattern"]), chance)
     if schema.get("format") in _FORMATS:
         return _FORMATS[str(schema["format"])]
-    text = words(chance, chance.randint(2, 6))
-    text += " x" * ((schema.get("minLength", 0) - len(text) + 1) // 2)
-    return text[: schema.get("maxLength", len(text))]
+    text: str = words(chance, chance.randint(2, 6))
+    text += " x" * ((int(schema.get("minLength", 0)) - len(text) + 1) // 2)
+    return text[: int(schema.get("maxLength", len(text)))]
 
 
 def from_pattern(pattern: str, chance: random.Random) -> str:

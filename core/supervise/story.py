@@ -1,0 +1,158 @@
+"""What happened, in sentences for people: derived from a state and the next one, so that nothing extra is kept."""
+
+import signal
+from collections.abc import Iterator
+from typing import assert_never
+
+from core.supervise.change import rule_of
+from core.supervise.plan import SupervisePlan
+from core.supervise.state import (
+    Booting,
+    Ending,
+    Finished,
+    GivenUp,
+    Judging,
+    Prepared,
+    Ready,
+    Rebinding,
+    State,
+    Stopping,
+    Unit,
+    Waiting,
+    Working,
+)
+from core.supervise.verdict import (
+    Cause,
+    ClientFailed,
+    ClientRefused,
+    Completed,
+    EndpointFailed,
+    ForeignAnswered,
+    NoPorts,
+    NotReadyInTime,
+    OutOfTime,
+    RankExited,
+    ServersFailed,
+    Stopped,
+    Stuck,
+    Verdict,
+)
+from core.units import MonotonicMs
+
+
+def tell(plan: SupervisePlan, before: State, after: State, at: MonotonicMs) -> tuple[str, ...]:
+    """Sentences about everything that changed between two states."""
+    return (
+        *_units(plan, before, after, at),
+        *_client(before, after),
+        *_endpoints(before, after),
+        *_phase(before, after),
+    )
+
+
+def _units(plan: SupervisePlan, before: State, after: State, at: MonotonicMs) -> Iterator[str]:
+    stopping = isinstance(after.phase, Stopping | Finished)
+    for old, new in zip(before.units, after.units, strict=True):
+        if old != new:
+            yield from _unit(plan, old, new, at, stopping)
+
+
+def _unit(plan: SupervisePlan, old: Unit, new: Unit, at: MonotonicMs, stopping: bool) -> Iterator[str]:
+    name = old.step if old.launch == 1 else f"{old.step} (launch {old.launch})"
+    match new.life:
+        case Ready() if isinstance(old.life, Booting):
+            yield f"{name} is ready after {(at - old.life.since) / 1000:.1f} s"
+        case Ending(cause=cause) if isinstance(old.life, Booting | Ready) and not stopping:
+            yield f"{name} failed: {cause_words(cause)}; what is left of it is ended"
+        case Waiting(at=due):
+            if new.restarts > old.restarts:
+                limit = rule_of(plan, new.step).max_restarts
+                wait = f"{(due - at) / 1000:.0f} s"
+                yield f"{name} is gone; it starts again in {wait} (restart {new.restarts} of {limit})"
+            else:
+                yield f"{name} found a planned port taken; it starts again with other ports"
+        case GivenUp(cause=cause) if not stopping:
+            yield f"{name} is given up: {cause_words(cause)}"
+        case Booting() if isinstance(old.life, Rebinding):
+            yield f"{name} starts again with new ports"
+        case _:
+            return
+
+
+def _client(before: State, after: State) -> Iterator[str]:
+    if type(before.client) is type(after.client):
+        return
+    match after.client:
+        case Prepared():
+            yield "the client has read its config and waits for servers"
+        case Working():
+            yield "the client works"
+        case Judging(code=code):
+            yield f"the client ended ({exit_words(code)}); its result is looked at"
+        case _:
+            return
+
+
+def _endpoints(before: State, after: State) -> Iterator[str]:
+    for old, new in zip(before.endpoints, after.endpoints, strict=True):
+        if new.launch > old.launch:
+            yield f"the endpoint of {old.alias} ended and is started again"
+
+
+def _phase(before: State, after: State) -> Iterator[str]:
+    if isinstance(after.phase, Stopping) and not isinstance(before.phase, Stopping):
+        yield f"ending: {verdict_words(after.phase.verdict)}"
+    elif isinstance(after.phase, Finished) and not isinstance(before.phase, Stopping | Finished):
+        yield f"ended: {verdict_words(after.phase.verdict)}"
+    if isinstance(after.phase, Stopping) and isinstance(before.phase, Stopping):
+        return
+    if isinstance(after.phase, Finished) and isinstance(before.phase, Stopping):
+        yield "everything has ended"
+
+
+def exit_words(code: int) -> str:
+    """An exit code for people: a signal has a name."""
+    if code >= 0:
+        return f"exit code {code}"
+    known = {number.value: number.name for number in signal.Signals}
+    return f"killed by {known.get(-code, f'signal {-code}')}"
+
+
+def cause_words(cause: Cause) -> str:
+    """Why a unit was lost."""
+    match cause:
+        case RankExited(code=code, node=node, serving=serving):
+            place = f"on node {node} " if node else ""
+            moment = "while serving" if serving else "while starting"
+            return f"a process {place}ended {moment} ({exit_words(code)})"
+        case NotReadyInTime(after_ms=after):
+            return f"not ready within {after / 1000:.0f} s"
+        case ForeignAnswered(found=found, wanted=wanted):
+            return f"another server answers at its address: {', '.join(found)} instead of {', '.join(wanted)}"
+        case Stuck():
+            return "requests run but no token comes"
+        case NoPorts(reasons=reasons):
+            return f"no ports for it: {'; '.join(reasons)}"
+        case _:
+            assert_never(cause)
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """How the attempt ended."""
+    match verdict:
+        case Completed():
+            return "the result is complete"
+        case ClientRefused(reasons=reasons):
+            return f"the client refused its config: {'; '.join(reasons)}"
+        case ClientFailed(code=code, reasons=reasons):
+            return f"the client failed ({exit_words(code)}): {'; '.join(reasons) or 'no reason given'}"
+        case ServersFailed(alias=alias, step=step, launch=launch, cause=cause):
+            return f"too few servers of {alias} are left; last lost: {step}, launch {launch}: {cause_words(cause)}"
+        case EndpointFailed(alias=alias, code=code):
+            return f"the endpoint of {alias} ended too often ({exit_words(code)})"
+        case Stopped(reason=reason):
+            return f"stopped by {reason}"
+        case OutOfTime():
+            return "the time limit of the job is near"
+        case _:
+            assert_never(verdict)

@@ -1,0 +1,56 @@
+"""``dd-slurm``: ask core, print the answer. Exit codes are those of sysexits.h; problems go to stderr."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="dd-slurm",
+    help="Run NeMo Data Designer with its own vLLM servers inside Slurm allocations.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+RunFile = Annotated[str, typer.Argument(metavar="RUN.YAML", help="the run file")]
+ProfileFile = Annotated[str | None, typer.Option(help="the catalog of cluster profiles")]
+Cluster = Annotated[str | None, typer.Option(help="which cluster of the catalog")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
+Workspace = Annotated[str | None, typer.Option(help="where runs live, in place of the profile's workspace_root")]
+
+
+@app.callback()
+def root() -> None:
+    """Run NeMo Data Designer with its own vLLM servers inside Slurm allocations."""
+
+
+@app.command()
+def plan(run_file: RunFile, profile_file: ProfileFile = None, cluster: Cluster = None, as_json: Json = False) -> None:
+    """Show what would be asked of Slurm and what would run where. Changes nothing."""
+    from shell.commands import show_plan
+
+    raise typer.Exit(show_plan(run_file, profile_file, cluster, as_json))
+
+
+@app.command()
+def rehearse(
+    run_file: RunFile,
+    profile_file: ProfileFile = None,
+    cluster: Cluster = None,
+    workspace: Workspace = None,
+    as_json: Json = False,
+) -> None:
+    """Run everything on this machine, with simulated nodes and servers: before anybody pays for GPUs."""
+    from shell.commands import rehearse_run
+
+    raise typer.Exit(rehearse_run(run_file, profile_file, cluster, workspace, as_json))
+
+
+def main() -> None:
+    """The command."""
+    app(prog_name="dd-slurm", args=sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What the commands do, and how they answer: text for people, JSON for programs, problems on stderr."""
+
+import os
+import subprocess
+import sys
+
+import msgspec
+from returns.pipeline import is_successful
+
+from core.codec import canonical_json
+from core.layout import RunPaths
+from core.plan.explain import explain
+from core.plan.judge import Rehearsal
+from core.problem import Problems
+from core.report import as_text, report
+from core.result import Claim
+from shell.authoring import Authored, read_and_plan
+from shell.results import Winner
+from shell.runs import create_run
+
+EX_OK, EX_DATAERR = 0, 65
+REHEARSALS = "dd-slurm-rehearsals"
+"""Where rehearsals go, below the current folder: the profile's workspace need not exist on this machine."""
+
+
+class RehearsedShard(msgspec.Struct, frozen=True, kw_only=True):
+    """How one shard ended. `files` are absolute."""
+
+    shard: int
+    exit_code: int
+    records: int
+    files: tuple[str, ...]
+
+
+class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
+    """What `dd-slurm rehearse --json` prints."""
+
+    run_id: str
+    run_dir: str
+    shards: tuple[RehearsedShard, ...]
+
+
+def show_plan(run_file: str, profile_file: str | None, cluster: str | None, as_json: bool) -> int:
+    """`dd-slurm plan`."""
+    planned = read_and_plan(run_file, profile_file, cluster, None)
+    if not is_successful(planned):
+        return refuse(planned.failure(), as_json)
+    authored = planned.unwrap()
+    if as_json:
+        sys.stdout.write(canonical_json(authored.plan).decode())
+    else:
+        _say_which_profile(authored)
+        sys.stdout.write(explain(authored.plan))
+    return EX_OK
+
+
+def rehearse_run(
+    run_file: str, profile_file: str | None, cluster: str | None, workspace: str | None, as_json: bool
+) -> int:
+    """`dd-slurm rehearse`: plan, then every shard, one after the other. The exit code is that of the worst shard."""
+    planned = read_and_plan(run_file, profile_file, cluster, workspace or os.path.join(os.getcwd(), REHEARSALS))
+    if not is_successful(planned):
+        return refuse(planned.failure(), as_json)
+    authored = planned.unwrap()
+    rehearsal = Rehearsal(executable=(sys.executable, "-m", "shell.simulate"))
+    run_id, paths = create_run(authored, rehearsal)
+    if not as_json:
+        _say_which_profile(authored)
+        sys.stdout.write(explain(authored.plan) + "\n")
+        sys.stdout.flush()
+    shards = tuple(_rehearse_shard(paths, shard, as_json) for shard in range(authored.plan.request.array_count))
+    if as_json:
+        sys.stdout.write(canonical_json(Rehearsed(run_id=run_id, run_dir=paths.root, shards=shards)).decode())
+    else:
+        _say_results(paths, shards)
+    return max(shard.exit_code for shard in shards)
+
+
+def _rehearse_shard(paths: RunPaths, shard: int, quiet: bool) -> RehearsedShard:
+    argv = (sys.executable, "-m", "shell.run", "--run-dir", paths.root, "--shard", str(shard), "--launcher", "local")
+    try:
+        code = subprocess.call(argv, stdout=sys.stderr if quiet else None)
+    except KeyboardInterrupt:  # the attempt has got the signal too and ends in order; its guard waits for it
+        code = 130
+    code = code if code >= 0 else 128 - code
+    claim = _result_of(paths, shard)
+    if claim is None:
+        return RehearsedShard(shard=shard, exit_code=code, records=0, files=())
+    winner, result = claim
+    output = os.path.join(paths.attempt(shard, winner.attempt).output)
+    files = tuple(f"{output}/{file.path}" for file in result.files if file.rows is not None)
+    return RehearsedShard(shard=shard, exit_code=code, records=result.records, files=files)
+
+
+def _result_of(paths: RunPaths, shard: int) -> tuple[Winner, Claim] | None:
+    try:
+        with open(paths.winner(shard), "rb") as file:
+            winner = msgspec.json.decode(file.read(), type=Winner)
+        with open(f"{paths.root}/{winner.result}", "rb") as file:
+            return winner, msgspec.json.decode(file.read(), type=Claim)
+    except OSError:
+        return None
+
+
+def _say_results(paths: RunPaths, shards: tuple[RehearsedShard, ...]) -> None:
+    print(f"\nrehearsed in {paths.root}")
+    for shard in shards:
+        print(f"  shard {shard.shard}: exit code {shard.exit_code}, {shard.records} records")
+        for file in shard.files:
+            print(f"    {file}")
+    print(f"  {sum(shard.records for shard in shards)} records in all")
+
+
+def _say_which_profile(authored: Authored) -> None:
+    if authored.profile_file is None:
+        print("no profile: planned for nodes with 8 GPUs; give the cluster's with --profile-file\n")
+
+
+def refuse(problems: Problems, as_json: bool) -> int:
+    """Every problem, for people or for programs."""
+    if as_json:
+        sys.stdout.write(canonical_json({"problems": [report(problem) for problem in problems]}).decode())
+    for problem in problems:
+        print(as_text(problem), file=sys.stderr)
+    return EX_DATAERR

@@ -1,0 +1,230 @@
+"""One connection to a server: sends requests, one after the other, and finds where their answers end.
+
+Bytes of an answer are first read by llhttp and then passed on as they are. What llhttp refuses, or what comes after
+the end of a message, never reaches a client.
+"""
+
+import asyncio
+import select
+from typing import TYPE_CHECKING, cast
+
+import httptools
+from typing_extensions import override
+
+from shell.endpoint.answer_head import AnswerHead, read_answer_head
+from shell.endpoint.delivery import took_nothing
+from shell.endpoint.fields import END
+from shell.endpoint.sink import Sink, UnpackingSink
+
+if TYPE_CHECKING:
+    from shell.endpoint.exchange import Exchange
+    from shell.endpoint.pool import Pool
+
+_HEAD_LIMIT = 65_536
+_JOIN_BELOW = 65_536
+_ANYTHING = select.POLLIN | select.POLLRDHUP | select.POLLHUP | select.POLLERR
+
+
+class BackendConnection(asyncio.Protocol):
+    """Owned by its pool while idle, by one exchange otherwise."""
+
+    __slots__ = (
+        "answer",
+        "buffer",
+        "descriptor",
+        "exchange",
+        "idle_since",
+        "own_name",
+        "parser",
+        "poll",
+        "pool",
+        "reading",
+        "sink",
+        "transport",
+        "used",
+        "write_paused",
+        "written",
+        "written_before",
+    )
+
+    def __init__(self, pool: "Pool") -> None:
+        self.pool = pool
+        self.exchange: Exchange | None = None
+        self.answer: AnswerHead | None = None
+        self.buffer = b""
+        self.sink: Sink | None = None
+        self.used = False
+        self.reading = True
+        self.write_paused = False
+        self.written = 0
+        self.written_before = 0
+        self.idle_since = 0.0
+
+    # --- what the exchange asks for -----------------------------------------------------------------------------
+
+    def send(self, exchange: "Exchange", pieces: list[bytes]) -> None:
+        """Begin a request."""
+        self.exchange = exchange
+        self.written_before = self.written
+        if not exchange.head.modern:
+            self._new_parser(UnpackingSink())
+        elif self.sink is None:
+            self._new_parser(Sink())
+        else:
+            self.sink.begins = self.sink.ends = 0
+        self.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def write(self, data: bytes) -> None:
+        """Go on with the request."""
+        self.written += len(data)
+        self.transport.write(data)
+
+    def let_read(self, wanted: bool) -> None:
+        """Stop or go on reading the answer, as the client keeps up."""
+        if wanted != self.reading and not self.transport.is_closing():
+            self.reading = wanted
+            (self.transport.resume_reading if wanted else self.transport.pause_reading)()
+
+    def drop(self) -> None:
+        """The exchange is over for another reason: the server notices at once."""
+        self.exchange = None
+        self.transport.abort()
+
+    def is_usable(self) -> bool:
+        """Nothing has come on the idle connection, not even its end."""
+        return not self.transport.is_closing() and not self.poll.poll(0)
+
+    # --- what the event loop reports ----------------------------------------------------------------------------
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.descriptor = transport.get_extra_info("socket").fileno()
+        self.own_name = transport.get_extra_info("sockname")
+        self.poll = select.poll()
+        self.poll.register(self.descriptor, _ANYTHING)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self.exchange is None:
+            self.transport.abort()  # nobody asked
+        elif self.answer is None:
+            self._read_head(data)
+        else:
+            self._read_body(data)
+
+    @override
+    def eof_received(self) -> None:
+        if self.exchange is not None and self.answer is not None and self.answer.until_close:
+            self._end(reusable=False)
+        else:
+            self._lose(took_nothing(self.descriptor, self.own_name, self.written_before))
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.pool.forget(self)
+        # EPIPE means that the server's clean end had come before; any other error proves nothing
+        clean = isinstance(exc, BrokenPipeError)
+        self._lose(clean and took_nothing(self.descriptor, self.own_name, self.written_before))
+
+    @override
+    def pause_writing(self) -> None:
+        self.write_paused = True
+        if self.exchange is not None:
+            self.exchange.client.update_reading()
+
+    @override
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        if self.exchange is not None:
+            self.exchange.client.update_reading()
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def _new_parser(self, sink: Sink) -> None:
+        self.sink = sink
+        self.parser = httptools.HttpResponseParser(sink)
+
+    def _feed(self, data: bytes) -> bool:
+        """Whether this is still one well-formed answer."""
+        assert self.sink is not None
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._lose(False)
+            return False
+        if self.sink.begins > 1:
+            self._lose(False)
+            return False
+        return True
+
+    def _read_head(self, data: bytes) -> None:
+        if self.buffer:
+            data, self.buffer = self.buffer + data, b""
+        while self.exchange is not None and self.answer is None:
+            end = data.find(END) + 4
+            if end < 4:
+                self.buffer = data
+                if len(data) > _HEAD_LIMIT:
+                    self._lose(False)
+                return
+            head, data = data[:end], data[end:]
+            if self._feed(head):
+                self._take_head(head, self.parser.get_status_code())
+        if self.exchange is not None and self.answer is not None:
+            self._after_head(data)
+
+    def _take_head(self, head: bytes, status: int) -> None:
+        assert self.exchange is not None
+        if 100 <= status < 200:
+            assert self.sink is not None
+            self.sink.begins = self.sink.ends = 0
+            self.exchange.on_interim(status, head)
+            return
+        request = self.exchange.head
+        self.answer = read_answer_head(head, status, request.method == b"HEAD", request.modern)
+        self.exchange.on_head(self.answer)
+
+    def _after_head(self, rest: bytes) -> None:
+        assert self.sink is not None
+        assert self.answer is not None
+        if self.answer.bodiless or self.sink.ends:
+            self._end(reusable=not rest)
+        elif rest:
+            self._read_body(rest)
+
+    def _read_body(self, data: bytes) -> None:
+        assert self.sink is not None
+        assert self.exchange is not None
+        if not self._feed(data):
+            return
+        if isinstance(self.sink, UnpackingSink):
+            data = self.sink.take()
+        self.exchange.on_body(data)
+        if self.sink.ends and self.exchange is not None:
+            self._end(reusable=True)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _end(self, reusable: bool) -> None:
+        exchange, answer = self.exchange, self.answer
+        assert exchange is not None
+        assert answer is not None
+        assert self.sink is not None
+        if not self.sink.ends or isinstance(self.sink, UnpackingSink):
+            self.sink = None  # this parser waits for a body that does not come
+        self.exchange = self.answer = None
+        self.used = True
+        if reusable and answer.keep_alive and exchange.request_sent and not self.transport.is_closing():
+            self.let_read(True)
+            self.pool.put(self)
+        else:
+            self.transport.close()
+        exchange.on_end()
+
+    def _lose(self, took_nothing_of_it: bool) -> None:
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            begun = self.answer is not None or bool(self.buffer)
+            exchange.on_lost(begun, took_nothing_of_it)
+        self.transport.abort()

@@ -1,0 +1,85 @@
+"""Carries out what `core.supervise` decides. Nothing here chooses anything.
+
+One thread owns the state. Everything else (reaper, probes, signal handlers) only puts events on the queue, so there are
+no locks to get wrong. Each event is on disk before it has an effect, so a crash never loses a cause, and replaying the
+journal through `step` gives the same states. At most one timer is pending.
+"""
+
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Protocol, TypeAlias
+
+from core.codec import compact_json
+from core.supervise.effects import Effect, WakeAt
+from core.supervise.events import Event, TimerFired
+from core.supervise.plan import SupervisePlan
+from core.supervise.state import Finished, State
+from core.supervise.step import begin, step
+from core.supervise.verdict import Verdict
+from core.units import MonotonicMs
+
+Call: TypeAlias = Callable[[], None]
+"""Work for the thread that owns the state, which alone may start processes; not an event and not in the journal."""
+
+
+class World(Protocol):
+    """What an interpreter acts upon."""
+
+    def carry_out(self, effect: Effect) -> None:
+        """Do it, without waiting. Failures of the world become events."""
+
+    def observe(self, before: State, after: State, at: MonotonicMs) -> None:
+        """See what changed, for people."""
+
+
+def monotonic_ms() -> MonotonicMs:
+    """Now, of the clock that never jumps."""
+    return MonotonicMs(time.monotonic_ns() // 1_000_000)
+
+
+class Interpreter:
+    """The loop. `journal` gets each event as one line of JSON before it is acted upon."""
+
+    def __init__(self, plan: SupervisePlan, journal: Callable[[bytes], None]) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._inbox: SimpleQueue[Event | Call] = SimpleQueue()
+        self._wake_at: MonotonicMs | None = None
+
+    def put(self, item: Event | Call) -> None:
+        """Hand in an event, or work for the owning thread. Safe from signal handlers and other threads."""
+        self._inbox.put(item)
+
+    def run(self, world: World) -> Verdict:
+        """Block until the attempt has ended and nothing of it runs any more."""
+        self._journal(compact_json(self._plan))
+        state, effects = begin(self._plan, monotonic_ms())
+        while True:
+            for effect in effects:
+                if isinstance(effect, WakeAt):
+                    self._wake_at = effect.at
+                else:
+                    world.carry_out(effect)
+            if isinstance(state.phase, Finished):
+                return state.phase.verdict
+            event = self._next_event()
+            self._journal(compact_json(event))
+            before, (state, effects) = state, step(self._plan, state, event)
+            world.observe(before, state, event.at)
+
+    def _next_event(self) -> Event:
+        while True:
+            item = self._next_item()
+            if not callable(item):
+                return item
+            item()
+
+    def _next_item(self) -> Event | Call:
+        if self._wake_at is None:
+            return self._inbox.get()
+        try:
+            return self._inbox.get(timeout=max(0, self._wake_at - monotonic_ms()) / 1000)
+        except Empty:
+            self._wake_at = None
+            return TimerFired(at=monotonic_ms())

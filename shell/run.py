@@ -1,0 +1,61 @@
+"""``python -m shell.run --run-dir DIR --shard N``: one attempt at one shard, the only owner of its processes.
+
+Order: allocation, facts of every node, bind, client and servers and endpoints, readiness, the client's work, the end in
+order, the result. Exit codes are those of sysexits.h: 0, 64 usage, 65 the client's data, 69 servers unavailable, 70 our
+bug, 75 try again, 78 configuration; 128+n after signal n.
+"""
+
+import sys
+
+USAGE = """usage: python -m shell.run --run-dir DIR (--shard N | --shard-from-env) [--launcher local]
+
+Run one attempt at one shard of a run, inside its allocation.
+
+  --run-dir DIR     the folder of the run, made by `dd-slurm submit` or `dd-slurm rehearse`
+  --shard N         which shard
+  --shard-from-env  take it from SLURM_ARRAY_TASK_ID; 0 in a job that is no array
+  --launcher local  processes of this machine in place of job steps
+"""
+EX_OK, EX_USAGE = 0, 64
+
+
+def main(argv: list[str]) -> int:
+    """Parse the few options, then run guarded, so that nothing survives this process."""
+    if "--help" in argv or "-h" in argv:
+        print(USAGE, end="")
+        return EX_OK
+    options = _options(argv)
+    if options is None:
+        print(USAGE, end="", file=sys.stderr)
+        return EX_USAGE
+    from shell.guard import guarded
+
+    def work() -> int:
+        from shell.controller import run_attempt
+
+        return run_attempt(*options)
+
+    return guarded(work)
+
+
+def _options(argv: list[str]) -> tuple[str, int] | None:
+    words = {"--run-dir": "", "--shard": "", "--launcher": "local"}
+    rest = list(argv)
+    from_environment = "--shard-from-env" in rest
+    if from_environment:
+        import os
+
+        rest.remove("--shard-from-env")
+        words["--shard"] = os.environ.get("SLURM_ARRAY_TASK_ID", "0")
+    while rest:
+        name, has_value, value = rest.pop(0).partition("=")
+        if name not in words or not (has_value or rest):
+            return None
+        words[name] = value if has_value else rest.pop(0)
+    if not words["--run-dir"] or not words["--shard"].isdecimal() or words["--launcher"] != "local":
+        return None
+    return words["--run-dir"], int(words["--shard"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
