@@ -1,0 +1,108 @@
+"""The reaper tells about exits and lines, in order, and signals reach whole families."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from shell.processes import Reaper
+from tests.shell.node_world import PATIENCE_S, alive, until
+
+
+@pytest.fixture
+def reaper() -> Iterator[Reaper]:
+    started = Reaper()
+    yield started
+    started.close()
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-S", "-c", code)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [("pass", 0), ("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9)],
+)
+def test_tells_the_exit_code(reaper: Reaper, tmp_path: Path, code: str, expected: int) -> None:
+    told: SimpleQueue[int] = SimpleQueue()
+    child = reaper.spawn(python(code), os.environ, str(tmp_path / "log"), told.put)
+    assert told.get(timeout=PATIENCE_S) == expected
+    assert child.gone
+
+
+def test_output_is_appended_to_the_log(reaper: Reaper, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    told: SimpleQueue[int] = SimpleQueue()
+    code = "import sys; print('out', flush=True); print('err', file=sys.stderr)"
+    reaper.spawn(python(code), os.environ, str(log), told.put)
+    told.get(timeout=PATIENCE_S)
+    assert log.read_text() == "before\nout\nerr\n"
+
+
+def test_all_lines_come_before_the_exit(reaper: Reaper, tmp_path: Path) -> None:
+    told: SimpleQueue[str] = SimpleQueue()
+    code = "import sys; sys.stdout.write('x\\n' * 50_000 + 'the end')"
+    reaper.spawn(
+        python(code), os.environ, str(tmp_path / "log"), lambda code: told.put(f"exit {code}"), on_line=told.put
+    )
+    lines = [told.get(timeout=PATIENCE_S) for _ in range(50_002)]
+    assert lines[-2:] == ["the end", "exit 0"]
+    assert set(lines[:-2]) == {"x"}
+
+
+def test_an_exit_is_told_although_a_grandchild_keeps_the_output_open(reaper: Reaper, tmp_path: Path) -> None:
+    told: SimpleQueue[int] = SimpleQueue()
+    lines: SimpleQueue[str] = SimpleQueue()
+    code = "import os, time; pid = os.fork(); time.sleep(600 * (pid == 0)); print(pid)"
+    reaper.spawn(python(code), os.environ, str(tmp_path / "log"), told.put, on_line=lines.put)
+    assert told.get(timeout=PATIENCE_S) == 0
+    os.kill(int(lines.get(timeout=PATIENCE_S)), signal.SIGKILL)
+
+
+def test_what_is_written_arrives(reaper: Reaper, tmp_path: Path) -> None:
+    told: SimpleQueue[int] = SimpleQueue()
+    child = reaper.spawn(
+        python("raise SystemExit(int(input()))"), os.environ, str(tmp_path / "log"), told.put, stdin="pipe"
+    )
+    assert child.write(b"5\n")
+    assert told.get(timeout=PATIENCE_S) == 5
+    assert not child.write(b"6\n")
+
+
+def test_kill_reaches_what_has_left_the_session(reaper: Reaper, tmp_path: Path) -> None:
+    told: SimpleQueue[int] = SimpleQueue()
+    lines: SimpleQueue[str] = SimpleQueue()
+    code = (
+        "import os, time\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    os.setsid(); print(os.getpid(), flush=True)\n"
+        "time.sleep(600)"
+    )
+    child = reaper.spawn(python(code), os.environ, str(tmp_path / "log"), told.put, on_line=lines.put)
+    hidden = int(lines.get(timeout=PATIENCE_S))
+    child.signal(signal.SIGKILL)
+    assert told.get(timeout=PATIENCE_S) == -9
+    until(lambda: not alive(hidden))
+    child.signal(signal.SIGTERM)
+
+
+def test_an_old_kernel_without_pidfd(reaper: Reaper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(pid: int, flags: int = 0) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", missing)
+    told: SimpleQueue[int] = SimpleQueue()
+    reaper.spawn(python("raise SystemExit(4)"), os.environ, str(tmp_path / "log"), told.put)
+    assert told.get(timeout=PATIENCE_S) == 4
+
+
+def test_a_program_that_is_not_there(reaper: Reaper, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        reaper.spawn(("/no/such/program",), os.environ, str(tmp_path / "log"), lambda code: None)
