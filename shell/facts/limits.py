@@ -14,14 +14,14 @@ def usable_cpus() -> int:
 
 def memory_mib() -> int:
     """The smallest limit of any control group above the process, or all the memory of the node."""
-    return min([_physical_bytes(), *_group_limits()]) >> 20
+    return min([_physical_bytes(), *group_limits()]) >> 20
 
 
 def _physical_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _group_limits(proc: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> Iterator[int]:
+def group_limits(proc: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> Iterator[int]:
     """Limits from the process's own group up to the root, for versions 1 and 2."""
     try:
         with open(proc) as file:
