@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from shell.endpoint.fields import named, without_fields
+from shell.endpoint.fields import END, named, without_fields
 
 _KNOWN = re.compile(
     rb"\r\n(connection|keep-alive|proxy-connection|upgrade|content-length|transfer-encoding|retry-after):"
@@ -29,7 +29,7 @@ class AnswerHead(msgspec.Struct, frozen=True, kw_only=True):
 
     def for_client(self, modern: bool, keep_alive: bool) -> bytes:
         """The head that the client gets."""
-        option = b"" if modern and keep_alive else _KEEP if keep_alive else _CLOSE
+        option = END if modern and keep_alive else _KEEP if keep_alive else _CLOSE
         return b"HTTP/1.1" + self.kept + option
 
 

@@ -1,7 +1,8 @@
 """Whether a server's kernel has taken anything of what was sent: the proof that a request cannot have been executed.
 
 After a clean end of the server's side, TCP has acknowledged all that it had received by then. Nothing acknowledged
-means that the server had closed before the request arrived. A reset proves nothing: its acknowledgement is not looked at.
+means that the server had closed before the request arrived. A reset proves nothing: what it
+acknowledges is not looked at.
 """
 
 import os
