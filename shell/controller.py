@@ -111,7 +111,7 @@ def run_attempt(root: str, shard: int) -> int:
     return finished.exit_code
 
 
-class _Ended(msgspec.Struct, frozen=True):
+class _Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How an attempt ended."""
 
     state: str
@@ -144,14 +144,14 @@ class _Work:
         bound = self._bind(paths, launcher, exits, hosts, attempt, stop)
         if isinstance(bound, int):
             say("stopped before anything was started")
-            return _Ended("INTERRUPTED", bound, b"null")
+            return _Ended(state="INTERRUPTED", exit_code=bound, cause=b"null")
         if not is_successful(bound):
             return _refused(bound.failure(), say)
         verdict = self._supervise(paths, bound.unwrap(), exits, reaper, launcher, token, stop, say)
         if isinstance(verdict, Completed) and not declare_winner(self._run, self._shard.index, number):
             say("another attempt has won this shard already; this result is kept beside it")
         say(f"{attempt_state(verdict)}: {verdict_words(verdict)}")
-        return _Ended(attempt_state(verdict), exit_code(verdict), msgspec.json.encode(verdict))
+        return _Ended(state=attempt_state(verdict), exit_code=exit_code(verdict), cause=msgspec.json.encode(verdict))
 
     def _bind(
         self,
@@ -270,4 +270,6 @@ def _refused(problems: Problems, say: Callable[[str], None]) -> _Ended:
         say(as_text(problem))
     say(f"FAILED: {len(problems)} problems with the allocation, nothing was started")
     reports: tuple[ProblemReport, ...] = tuple(map(report, problems))
-    return _Ended("FAILED", EX_CONFIG, msgspec.json.encode({"kind": "refused", "problems": reports}))
+    return _Ended(
+        state="FAILED", exit_code=EX_CONFIG, cause=msgspec.json.encode({"kind": "refused", "problems": reports})
+    )

@@ -11,6 +11,9 @@ PURE_MODULES = frozenset(
 )
 """An allow-list: a list of what is forbidden would forget one."""
 
+PURE_NAMES = frozenset({("signal", "Signals")})
+"""Tables of names from modules that else act."""
+
 FROM_RETURNS = frozenset("Failure Result Success is_successful safe".split())
 IMPURE_NAMES = frozenset("__import__ breakpoint eval exec globals input open print vars".split())
 IMPURE_ATTRIBUTES = frozenset(
@@ -71,7 +74,7 @@ def impure_imports(tree: ast.AST, also: frozenset[str] = frozenset()) -> Iterato
     """Imports that pure code may not have."""
     for module, name in imports(tree):
         ours = module == "core" or module.startswith("core.")
-        if not (ours or module in PURE_MODULES | also):
+        if not (ours or module in PURE_MODULES | also or (module, name) in PURE_NAMES):
             yield f"import of {module}"
         elif module.startswith("returns.") and name not in FROM_RETURNS:
             yield f"import of {module}.{name}"

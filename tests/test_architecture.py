@@ -98,6 +98,7 @@ def test_make_check_asks_the_import_linter() -> None:
         "from returns.maybe import Maybe",
         "from returns.result import ResultE",
         "import yaml",
+        "from signal import signal",
         "def f():\n    import random",
         "if TYPE_CHECKING:\n    import socket",
     ],
