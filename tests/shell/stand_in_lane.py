@@ -1,6 +1,7 @@
 """A stand-in for a server process: tells what it was given, then does what ``--do=<rank>:<what>:<value>`` says."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -20,12 +21,14 @@ def main(words: list[str]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     else:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    if "hide" in doing:
-        _hide_a_grandchild(Path(doing["hide"]))
+    for how in ("hide", "hide-politely"):
+        if how in doing:
+            _hide_a_grandchild(Path(doing[how]), polite=how != "hide")
     if "listen" in doing:
         _listen(words)
     if "note-term" in doing:
         signal.signal(signal.SIGTERM, lambda *_: _note(Path(doing["note-term"])))
+    print("open files", *resource.getrlimit(resource.RLIMIT_NOFILE), flush=True)
     print("ready", flush=True)
     if "exit-when" in doing:
         path, code = doing["exit-when"].rsplit("=", 1)
@@ -36,10 +39,10 @@ def main(words: list[str]) -> int:
         signal.pause()
 
 
-def _hide_a_grandchild(pid_file: Path) -> None:
-    """A process that has left session and parent and ignores TERM."""
+def _hide_a_grandchild(pid_file: Path, polite: bool) -> None:
+    """A process that has left session and parent; it ignores TERM unless it is polite."""
     sleeper = (
-        "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.{'SIG_DFL' if polite else 'SIG_IGN'}); "
         "os.fork() and os._exit(0); os.setsid(); "
         "open(sys.argv[1] + '.new', 'w').write(str(os.getpid())); os.rename(sys.argv[1] + '.new', sys.argv[1]); "
         "time.sleep(600)"

@@ -81,6 +81,15 @@ def test_a_port_with_remains_in_time_wait_is_free() -> None:
     claim(ADDRESS, port).close()
 
 
+def test_a_connection_that_is_still_served_takes_the_port() -> None:
+    port = free_port(ADDRESS)
+    with socket.create_server((ADDRESS, port)) as server:
+        client = socket.create_connection((ADDRESS, port))
+        accepted, _ = server.accept()
+    with client, accepted, pytest.raises(PortInUse, match=f"pid {os.getpid()} "):
+        claim(ADDRESS, port)
+
+
 def test_remains_do_not_hide_a_listener() -> None:
     port = free_port(ADDRESS)
     leave_time_wait(port)

@@ -1,6 +1,7 @@
 """A node worker runs its own slice of a plan, ends all when one ends, and leaves no process behind."""
 
 import os
+import resource
 import signal
 from pathlib import Path
 
@@ -99,6 +100,29 @@ def test_a_grandchild_that_hides_is_ended_too(tmp_path: Path) -> None:
         assert running.ended().rest == "killed"
 
 
+def test_a_grandchild_that_hides_is_asked_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    pid_file = tmp_path / "hidden.pid"
+    with worker(plan_of(["c1"], [0], f"0:hide-politely:{pid_file}", grace_ms=60_000), tmp_path, "c1") as running:
+        running.started()
+        hidden = int(pid_file.read_text())
+        running.process.terminate()
+        assert running.code() == 0
+        assert not alive(hidden)
+        assert running.ended().rest == "ended"
+
+
+def test_every_rank_has_a_session_of_its_own_and_all_the_open_files_it_may_have(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    try:
+        with worker(plan_of(["c1"], [0, 0]), tmp_path, "c1") as running:
+            lanes = running.started().lanes
+            assert [os.getsid(lane.pid) for lane in lanes] == [lane.pid for lane in lanes]
+            assert f"open files {hard} {hard}\n" in Path(lanes[0].log).read_text()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_kill_of_the_worker_leaves_nothing(tmp_path: Path) -> None:
     pid_file = tmp_path / "hidden.pid"
     with worker(plan_of(["c1"], [0, 0], f"0:hide:{pid_file}"), tmp_path, "c1") as running:
@@ -112,13 +136,16 @@ def test_kill_of_the_worker_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_kill_of_the_guard_ends_the_worker_in_order(tmp_path: Path) -> None:
-    with worker(plan_of(["c1"], [0, 0]), tmp_path, "c1") as running:
+    scratch = tmp_path / "node"
+    scratch.mkdir()
+    with worker(plan_of(["c1"], [0, 0]), tmp_path, "c1", TMPDIR=str(scratch)) as running:
         started = running.started()
         everything = family(running.process.pid)
         running.process.kill()
         until(lambda: not any(map(alive, everything)))
         assert running.ended().cause == Ordered(signal="SIGTERM")
         assert len(started.lanes) == len(running.ended().lanes) == 2
+        assert not list(scratch.iterdir())
 
 
 def test_launch_delays_come_before_each_rank_and_can_be_interrupted(tmp_path: Path) -> None:
