@@ -1,6 +1,7 @@
 """A stand-in for ``vllm serve``: same command line, same API, same habits, no model. Standard library only.
 
-Used by ``dd-slurm rehearse`` and by tests: ``python -m shell.simulate serve MODEL --port=8000 …``.
+Used by ``dd-slurm rehearse`` and by tests: ``python -m shell.simulate serve MODEL --port=8000 …``. What goes wrong is
+told by `behaviour`.
 """
 
 import asyncio
@@ -8,37 +9,41 @@ import os
 import signal
 import socket
 import sys
+import time
 
 from shell.simulate.api import VERSION, Api
 from shell.simulate.behaviour import Behaviour, follow_commands, from_environment
-from shell.simulate.engine import MAX_NUM_SEQS, Engine, fail, start_children
-from shell.simulate.http import MOST_HEADER_BYTES, serve_connection
-from shell.simulate.meeting import Place, meet, place_of
+from shell.simulate.children import end_children, start_children
+from shell.simulate.engine import MAX_NUM_SEQS, Engine
+from shell.simulate.http import serve_on
+from shell.simulate.meeting import NotMet, Place, meet, place_of, served_ranks
 from shell.simulate.options import Options, UsageError, parse
+from shell.simulate.refusals import refusal
 
 
 def main(words: list[str]) -> int:
     """Serve until TERM; the exit code as vLLM's."""
-    if words == ["--version"]:
+    if words in (["--version"], ["-v"]):
         print(VERSION)
         return 0
     try:
         options = parse(words)
         place = place_of(options)
+        refused = refusal(options)
     except UsageError as error:
-        print(f"usage: vllm [-h] [-v] {{serve}} ...\nvllm: error: {error}", file=sys.stderr)
+        print(f"usage: vllm serve [model_tag] [options]\nvllm: error: {error}", file=sys.stderr)
         return 2
-    say(f"vLLM API server version {VERSION}; model {options.model}; names {' '.join(options.names)}")
-    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    if devices and len(devices.split(",")) < options.local_ranks:
-        say(f"ERROR World size ({options.local_ranks}) is larger than the number of available GPUs ({devices})")
+    say("INFO", f"vLLM API server version {VERSION}, model {options.model}, names {' '.join(options.names)}")
+    if refused:
+        say("ERROR", refused)
         return 1
     try:
+        behaviour = from_environment(options.names, place.rank if place else 0)
         listener = None if options.headless else early_bound(options)
-    except OSError as error:
-        say(f"ERROR OSError: [Errno {error.errno}] {os.strerror(error.errno or 0)}")
+    except (OSError, ValueError) as error:
+        say("ERROR", f"{type(error).__name__}: {error}")
         return 1
-    return asyncio.run(serve(options, place, listener, start_children()))
+    return asyncio.run(Server(options, place, behaviour, listener).serve())
 
 
 def early_bound(options: Options) -> socket.socket:
@@ -50,78 +55,112 @@ def early_bound(options: Options) -> socket.socket:
     return bound
 
 
-async def serve(options: Options, place: Place | None, listener: socket.socket | None, children: list[int]) -> int:
-    """Load, meet the others, listen, and wait for the end."""
-    behaviour = from_environment(options.names, place.rank if place else 0)
-    engine = Engine(behaviour, options.number("--max-num-seqs", MAX_NUM_SEQS))
-    ended = asyncio.get_running_loop().create_future()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, _end, ended, 0)
-    _watch(children, engine, ended)
-    work = [asyncio.create_task(_load(options, place, listener, engine))]
-    work.append(asyncio.create_task(follow_commands(behaviour, options.names[-1], lambda: _after_command(behaviour))))
-    code = int(await ended)
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-    for task in work:
-        task.cancel()
-    say("Shutting down")
-    sys.stdout.flush()
-    os._exit(code)
+class Server:
+    """One process of a replica, from its start to its end."""
 
+    def __init__(
+        self, options: Options, place: Place | None, behaviour: Behaviour, listener: socket.socket | None
+    ) -> None:
+        self._options, self._place, self._behaviour, self._listener = options, place, behaviour, listener
+        self._children = start_children(listener)
+        slots = options.number("--max-num-seqs", MAX_NUM_SEQS)
+        self._engine = Engine(behaviour, slots, served_ranks(options, place), self._fail)
 
-async def _load(options: Options, place: Place | None, listener: socket.socket | None, engine: Engine) -> None:
-    behaviour = engine.behaviour
-    await asyncio.sleep(behaviour.startup_s)
-    if behaviour.fail_at == "startup":
-        say("ERROR EngineCore failed to start: simulated failure")
-        fail(behaviour)
-    if behaviour.hang_startup:
-        await asyncio.Event().wait()
-    if place is not None:
-        await meet(place, lambda: setattr(engine, "broken", True))
-    if listener is not None:
-        api = Api(engine, options.names, os.environ.get("VLLM_API_KEY") or options.text("--api-key", "") or None)
-        await asyncio.start_server(
-            lambda reader, writer: serve_connection(api, reader, writer),
-            sock=listener,
-            limit=MOST_HEADER_BYTES,
-            backlog=2048,
-        )
-    say("Application startup complete.")
-    if behaviour.fail_at == "after_s":
-        await asyncio.sleep(behaviour.fail_count)
-        fail(behaviour)
+    async def serve(self) -> int:
+        """Load, meet the others, listen, and wait for the end."""
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[int] = loop.create_future()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._told_to_end)
+        for child in self._children:
+            self._watch(child)
+        loading = asyncio.create_task(self._load())
+        following = asyncio.create_task(follow_commands(self._behaviour, self._options.names[-1], self._obey))
+        code = await self._ended
+        await self._drain()
+        loading.cancel()
+        following.cancel()
+        end_children(self._children)
+        say("INFO", "Application shutdown complete.")
+        os._exit(code)
 
+    async def _load(self) -> None:
+        await asyncio.sleep(self._behaviour.startup_s)
+        if self._behaviour.fail_at == "startup":
+            say("ERROR", "RuntimeError: Engine core initialization failed. See root cause above. (told to fail)")
+            self._fail()
+        if self._behaviour.hang_startup:
+            await asyncio.Event().wait()
+        try:
+            if self._place is not None:
+                await meet(self._place, self._engine.lose)
+            if self._listener is not None:
+                await self._listen(self._listener)
+        except (OSError, NotMet) as error:
+            say("ERROR", f"{type(error).__name__}: {error}")
+            self._end(1)
+            return
+        if self._behaviour.fail_at == "after_s":
+            await asyncio.sleep(self._behaviour.fail_count)
+            self._fail()
 
-def _after_command(behaviour: Behaviour) -> None:
-    if behaviour.fail_at == "now":
-        fail(behaviour)
+    async def _listen(self, listener: socket.socket) -> None:
+        options = self._options
+        key = options.text("--api-key", "") or os.environ.get("VLLM_API_KEY") or None
+        most_waiting = options.number("--max-num-queued-reqs", 0) or None
+        figures = "--disable-log-stats" not in options.given
+        api = Api(self._engine, options.names, key=key, most_waiting=most_waiting, figures=figures)
+        say("INFO", f"Starting vLLM server on http://{options.text('--host', '0.0.0.0')}:{listener.getsockname()[1]}")
+        await serve_on(listener, api)
+        print("INFO:     Application startup complete.", flush=True)
 
+    def _obey(self, name: str) -> None:
+        say("INFO", f"took over what {name} tells")
+        if self._behaviour.fail_at == "now":
+            self._fail()
 
-def _watch(children: list[int], engine: Engine, ended: "asyncio.Future[int]") -> None:
-    """As in vLLM: when the engine core or a worker dies, the server says 503 for a moment and exits with 0."""
-    loop = asyncio.get_running_loop()
+    def _fail(self) -> None:
+        """End as told. An orderly end takes the children along; a signal leaves them, as KILL does in reality."""
+        ending = self._behaviour.fail_exit
+        if ending < 0:
+            os.kill(os.getpid(), -ending)
+        end_children(self._children)
+        os._exit(ending)
 
-    def lost(descriptor: int) -> None:
-        loop.remove_reader(descriptor)
-        engine.dead = True
-        say("ERROR EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.")
-        loop.call_later(0.5, _end, ended, 0)
-
-    for child in children:
+    def _watch(self, child: int) -> None:
+        """As in vLLM: when the engine core or a worker dies, the server says 503 for a moment and exits with 0."""
+        loop = asyncio.get_running_loop()
         descriptor = os.pidfd_open(child)
-        loop.add_reader(descriptor, lost, descriptor)
+
+        def lost() -> None:
+            loop.remove_reader(descriptor)
+            self._engine.dead = True
+            say(
+                "ERROR", "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+            )
+            loop.call_later(0.5, self._end, 0)
+
+        loop.add_reader(descriptor, lost)
+
+    def _told_to_end(self) -> None:
+        if not self._behaviour.ignore_term:
+            self._end(0)
+
+    def _end(self, code: int) -> None:
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+    async def _drain(self) -> None:
+        """Let running requests end, as long as ``--shutdown-timeout`` allows (0 as in vLLM: not at all)."""
+        until = time.monotonic() + self._options.number("--shutdown-timeout", 0)
+        while self._engine.running + self._engine.waiting and time.monotonic() < until and not self._engine.dead:
+            await asyncio.sleep(0.02)
 
 
-def _end(ended: "asyncio.Future[int]", code: int) -> None:
-    if not ended.done():
-        ended.set_result(code)
-
-
-def say(text: str) -> None:
-    """A line of the log."""
-    print(f"INFO {text}" if not text.startswith("ERROR") else text, flush=True)
+def say(level: str, text: str) -> None:
+    """A line of the log, in vLLM's form."""
+    now = time.strftime("%m-%d %H:%M:%S")
+    print(f"(APIServer pid={os.getpid()}) {level} {now} [simulate] {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,142 +1,130 @@
 """The OpenAI API of a stand-in server, and vLLM's own pages. Standard library only."""
 
+import hmac
 import json
 import time
-import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
-from shell.simulate.answers import answer_text, chance_of, prompt_text, tokens_of, tool_call
+from shell.simulate.answers import answer, chance_of, prompt_text, tokens_of, tool_call
 from shell.simulate.engine import Engine
+from shell.simulate.forms import Choice, Made
 from shell.simulate.http import Answer, Request, as_json
+from shell.simulate.vectors import embeddings
 
-VERSION = "0.33.0+simulated"
+VERSION = "0.32.0+simulated"
 _MODEL_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 
 
 class Api:
-    """Answers requests for one engine."""
+    """Answers requests for the engines of one server."""
 
-    def __init__(self, engine: Engine, names: tuple[str, ...], key: str | None) -> None:
-        self._engine = engine
-        self._names = names
-        self._key = key
+    def __init__(
+        self, engine: Engine, names: tuple[str, ...], *, key: str | None, most_waiting: int | None, figures: bool
+    ) -> None:
+        self._engine, self._names, self._key = engine, names, key
+        self._most_waiting, self._figures, self._since = most_waiting, figures, int(time.time())
 
     async def __call__(self, request: Request) -> Answer:
         """The answer to a request; generation may be streamed."""
-        if request.path in ("/health", "/ping"):
-            return Answer(status=503 if self._engine.dead else 200)
-        if request.path == "/version":
-            return as_json({"version": VERSION})
-        if request.path == "/load":
-            return as_json({"server_load": self._engine.running + self._engine.waiting})
-        if request.path == "/metrics":
-            page = self._engine.metrics(self._names[0]).encode()
-            return Answer(body=page, kind="text/plain; version=0.0.4; charset=utf-8")
-        if self._key and request.headers.get("authorization") != f"Bearer {self._key}":
+        if request.path.startswith("/v1/") and not self._is_allowed(request):
             return as_json({"error": "Unauthorized"}, 401)
-        if request.path == "/v1/models":
-            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "vllm"} for name in self._names]
-            return as_json({"object": "list", "data": listed})
         if request.path in _MODEL_PATHS:
-            return await self._model(request) if request.method == "POST" else error(405, "Method Not Allowed")
+            return await self._model(request) if request.method == "POST" else as_json(_NOT_ALLOWED, 405)
+        return as_json({"detail": "Not Found"}, 404) if request.method == "POST" else self._page(request.path)
+
+    def _is_allowed(self, request: Request) -> bool:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return not self._key or (scheme.lower() == "bearer" and hmac.compare_digest(token.encode(), self._key.encode()))
+
+    def _page(self, path: str) -> Answer:
+        if path in ("/health", "/ping"):
+            return Answer(status=503 if self._engine.dead else 200, kind="text/plain")
+        if path == "/version":
+            return as_json({"version": VERSION})
+        if path == "/load":
+            return as_json({"server_load": self._engine.running + self._engine.waiting})
+        if path == "/metrics":
+            page = self._engine.metrics(self._names[0]) if self._figures else ""
+            return Answer(body=page.encode(), kind="text/plain; version=0.0.4; charset=utf-8")
+        if path == "/v1/models":
+            return as_json({"object": "list", "data": [self._card(name) for name in self._names]})
         return as_json({"detail": "Not Found"}, 404)
+
+    def _card(self, name: str) -> dict[str, Any]:
+        same = {"object": "model", "created": self._since, "owned_by": "vllm", "parent": None, "max_model_len": 32768}
+        return {"id": name, "root": self._names[0], **same}
 
     async def _model(self, request: Request) -> Answer:
         try:
             body = json.loads(request.body)
         except ValueError:
-            return error(400, "the body is not JSON")
-        if not isinstance(body, dict):
-            return error(400, "the body is not an object")
-        model = body.get("model", self._names[0])
+            return error(400, "Invalid JSON: the body cannot be read")
+        wrong = _wrong(request.path, body)
+        if wrong:
+            return error(400, wrong)
+        model = body.get("model") or self._names[0]
         if model not in self._names:
             return error(404, f"The model `{model}` does not exist.", "NotFoundError")
-        if self._engine.behaviour.full:
-            return error(self._engine.behaviour.full, "the queue of requests is full", "ServiceUnavailableError")
-        if request.path == "/v1/embeddings":
-            return self._embeddings(body, model)
-        return await self._generate(request.path == "/v1/chat/completions", body, model)
+        if self._engine.dead:
+            return error(500, "EngineCore encountered an issue.", "InternalServerError")
+        if self._is_full():
+            self._engine.rejected += 1
+            return error(self._engine.behaviour.full or 503, "The server is overloaded.", "ServiceUnavailableError")
+        try:
+            return await self._answered(request.path, body, model)
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError) as problem:
+            return error(400, f"{type(problem).__name__}: {problem}")
 
-    async def _generate(self, chat: bool, body: dict[str, Any], model: str) -> Answer:
-        given = int(body.get("seed") or self._engine.behaviour.seed)
-        chances = [chance_of({k: v for k, v in body.items() if k != "stream"}, given, i) for i in range(_count(body))]
-        calls = [tool_call(body, chance) if chat else None for chance in chances]
-        texts = ["" if call else answer_text(body, c) for call, c in zip(calls, chances, strict=True)]
-        prompt = tokens_of(prompt_text(body))
-        made = Made(chat, model, prompt, texts, calls)
+    def _is_full(self) -> bool:
+        most = self._most_waiting
+        return bool(self._engine.behaviour.full) or (most is not None and self._engine.waiting >= most)
+
+    async def _answered(self, path: str, body: dict[str, Any], model: str) -> Answer:
+        if path == "/v1/embeddings":
+            made = embeddings(body, model)
+            await self._run(made["usage"]["prompt_tokens"], [(0, "")], "stop")
+            return as_json(made)
+        chat = path == "/v1/chat/completions"
+        choices = self._choices(chat, body)
+        prompt, reason = tokens_of(prompt_text(body)) + 4, choices[0].reason
+        reply = Made(chat, model, prompt, choices)
         if body.get("stream"):
             usage = bool((body.get("stream_options") or {}).get("include_usage"))
-            return Answer(events=self._streamed(made, usage))
-        async for _ in self._engine.generate(prompt, ["".join(texts)] * max(1, sum(map(tokens_of, texts)) // 8)):
-            pass
-        return as_json(made.whole())
+            return Answer(events=self._streamed(reply, prompt, _counted(reason), usage))
+        await self._run(prompt, reply.pieces, _counted(reason))
+        return as_json(reply.whole())
 
-    async def _streamed(self, made: "Made", usage: bool) -> AsyncIterator[str]:
-        for index, text in enumerate(made.texts):
-            if made.calls[index]:
-                yield json.dumps(made.chunk(index, {"tool_calls": [{"index": 0, **made.calls[index]}]}, None))
-            async for piece in self._engine.generate(made.prompt, _pieces(text)):
-                yield json.dumps(made.chunk(index, {"content": piece} if made.chat else piece, None))
-            yield json.dumps(made.chunk(index, {} if made.chat else "", made.reason(index)))
-        if usage:
-            yield json.dumps({**made.head(), "choices": [], "usage": made.usage()})
+    def _choices(self, chat: bool, body: dict[str, Any]) -> list[Choice]:
+        seed = int(body.get("seed") or 0) + self._engine.behaviour.seed
+        made = []
+        for index, asked in enumerate(_asked(body) * max(1, int(body.get("n") or 1))):
+            chance = chance_of(asked, seed, index)
+            call = tool_call(asked, chance) if chat else None
+            text, reason = ("", "tool_calls") if call else answer(asked, chance)
+            made.append(Choice(text, reason, call))
+        return made
+
+    async def _run(self, prompt: int, pieces: list[tuple[int, str]], reason: str) -> None:
+        async with aclosing(self._engine.generate(prompt, pieces, reason)) as generated:
+            async for _ in generated:
+                pass
+
+    async def _streamed(self, reply: Made, prompt: int, reason: str, usage: bool) -> AsyncGenerator[str, None]:
+        began = False
+        async with aclosing(self._engine.generate(prompt, reply.pieces, reason)) as generated:
+            async for index, piece in generated:
+                for event in () if began else reply.beginning():
+                    yield json.dumps(event)
+                began = True
+                yield json.dumps(reply.part(index, piece))
+        for event in reply.ending(usage):
+            yield json.dumps(event)
         yield "[DONE]"
 
-    def _embeddings(self, body: dict[str, Any], model: str) -> Answer:
-        given = body.get("input", "")
-        texts = given if isinstance(given, list) else [given]
-        data = [
-            {"object": "embedding", "index": index, "embedding": _vector(str(text))} for index, text in enumerate(texts)
-        ]
-        tokens = sum(tokens_of(str(text)) for text in texts)
-        return as_json(
-            {
-                "object": "list",
-                "data": data,
-                "model": model,
-                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-            }
-        )
 
-
-class Made:
-    """One generation, in the forms of the two APIs."""
-
-    def __init__(self, chat: bool, model: str, prompt: int, texts: list[str], calls: list[Any]) -> None:
-        self.chat, self.model, self.prompt, self.texts, self.calls = chat, model, prompt, texts, calls
-
-    def head(self) -> dict[str, Any]:
-        """What all answers begin with."""
-        name = "chat.completion" if self.chat else "text_completion"
-        identity = f"cmpl-{zlib.crc32(repr(self.texts).encode()):08x}"
-        return {"id": identity, "object": name, "created": int(time.time()), "model": self.model}
-
-    def reason(self, index: int) -> str:
-        """Why it ended."""
-        return "tool_calls" if self.calls[index] else "stop"
-
-    def usage(self) -> dict[str, int]:
-        """Counts of tokens."""
-        made = sum(map(tokens_of, self.texts))
-        return {"prompt_tokens": self.prompt, "completion_tokens": made, "total_tokens": self.prompt + made}
-
-    def whole(self) -> dict[str, Any]:
-        """The answer in one piece."""
-        choices: list[dict[str, Any]] = []
-        for index, text in enumerate(self.texts):
-            message: dict[str, Any] = {"role": "assistant", "content": text or None}
-            if self.calls[index]:
-                message["tool_calls"] = [self.calls[index]]
-            content = {"message": message} if self.chat else {"text": text}
-            choices.append({"index": index, "finish_reason": self.reason(index), "logprobs": None, **content})
-        return {**self.head(), "choices": choices, "usage": self.usage()}
-
-    def chunk(self, index: int, content: Any, reason: str | None) -> dict[str, Any]:
-        """A part of a streamed answer."""
-        inner = {"delta": content} if self.chat else {"text": content}
-        head = self.head() | {"object": "chat.completion.chunk" if self.chat else "text_completion"}
-        return {**head, "choices": [{"index": index, "finish_reason": reason, **inner}]}
+_NOT_ALLOWED = {"detail": "Method Not Allowed"}
 
 
 def error(status: int, message: str, kind: str = "BadRequestError") -> Answer:
@@ -144,13 +132,27 @@ def error(status: int, message: str, kind: str = "BadRequestError") -> Answer:
     return as_json({"error": {"message": message, "type": kind, "param": None, "code": status}}, status)
 
 
-def _count(body: dict[str, Any]) -> int:
-    return max(1, int(body.get("n") or 1))
+def _wrong(path: str, body: Any) -> str | None:
+    """What is missing in a body."""
+    needed = {"/v1/chat/completions": "messages", "/v1/completions": "prompt", "/v1/embeddings": "input"}[path]
+    if not isinstance(body, dict):
+        return "the body is not an object"
+    if needed not in body:
+        return f"{needed}: field required"
+    messages = body.get("messages", [])
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        return "messages: a list of objects is expected"
+    return None
 
 
-def _pieces(text: str) -> list[str]:
-    return [text[i : i + 4] for i in range(0, len(text), 4)]
+def _asked(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """One body per prompt: completions may have several."""
+    prompt = body.get("prompt")
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        return [{**body, "prompt": one} for one in prompt]
+    return [body]
 
 
-def _vector(text: str) -> list[float]:
-    return [round(((zlib.crc32(f"{i}{text}".encode()) % 2001) - 1000) / 1000, 3) for i in range(16)]
+def _counted(reason: str) -> str:
+    """The reason as the figures know it."""
+    return "length" if reason == "length" else "stop"

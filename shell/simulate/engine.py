@@ -1,99 +1,102 @@
-"""The stand-in's engine: slots, a waiting queue, counters, and the child processes that a real one has.
-
-Standard library only.
-"""
+"""The stand-in's engines: slots, a waiting queue, figures. One per data-parallel rank. Standard library only."""
 
 import asyncio
-import os
-import signal
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from shell.simulate.behaviour import Behaviour
+from shell.simulate.metrics import Figures, page
 
 MAX_NUM_SEQS = 256
 """vLLM's own default on most machines."""
 
+_LAST_WORDS_S = 0.02
+"""Time for the last answer to leave before a told failure."""
+
+_Piece = TypeVar("_Piece")
+
 
 class Engine:
-    """At most `slots` requests run, the others wait, as in vLLM; nothing is refused here."""
+    """At most `slots` requests run on each data-parallel rank, the others wait, as in vLLM."""
 
-    def __init__(self, behaviour: Behaviour, slots: int) -> None:
+    def __init__(self, behaviour: Behaviour, slots: int, ranks: Iterable[int], fail: Callable[[], None]) -> None:
         self.behaviour = behaviour
-        self.running = 0
-        self.waiting = 0
-        self.prompt_tokens = 0
-        self.generation_tokens = 0
-        self.finished = 0
+        self._fail = fail
         self.dead = False
-        self.broken = False
-        self._slots = asyncio.Semaphore(slots)
+        self.rejected = 0
+        self._slots = slots
+        self._figures = {rank: Figures() for rank in ranks}
+        self._free = {rank: asyncio.Semaphore(slots) for rank in self._figures}
+        self._lost: set[int] = set()
 
-    async def generate(self, prompt_tokens: int, pieces: list[str]) -> AsyncIterator[str]:
-        """The pieces of an answer, as fast as the behaviour allows; for ever silent when stalled or broken."""
-        self.waiting += 1
+    @property
+    def running(self) -> int:
+        """Requests that are being answered."""
+        return sum(figures.running for figures in self._figures.values())
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a slot."""
+        return sum(figures.waiting for figures in self._figures.values())
+
+    @property
+    def answered(self) -> int:
+        """Requests that came to their end."""
+        return sum(figures.answered for figures in self._figures.values())
+
+    def lose(self, ranks: Iterable[int]) -> None:
+        """The process of these ranks has gone: nobody notices, but what they are asked hangs."""
+        self._lost.update(ranks)
+
+    async def generate(self, prompt_tokens: int, pieces: Sequence[_Piece], reason: str) -> AsyncGenerator[_Piece, None]:
+        """The pieces (about a token each), as fast as the behaviour allows; for ever silent when stalled."""
+        rank = min(self._figures, key=lambda number: self._load(self._figures[number]))
+        figures, came = self._figures[rank], time.monotonic()
+        await self._slot(rank, figures)
+        figures.running += 1
+        ended = "abort"
         try:
-            await self._slots.acquire()
-        finally:
-            self.waiting -= 1
-        self.running += 1
-        try:
-            self.prompt_tokens += prompt_tokens
+            figures.in_queue.add(time.monotonic() - came)
+            figures.prompt_tokens += prompt_tokens
             await asyncio.sleep(self.behaviour.ttft_s)
-            for piece in pieces:
-                while self.behaviour.stalled or self.broken:
-                    await asyncio.sleep(0.05)
-                if self.behaviour.tokens_per_s:
-                    await asyncio.sleep(1 / self.behaviour.tokens_per_s)
-                self.generation_tokens += 1
+            async for piece in self._paced(rank, figures, pieces, came):
                 yield piece
-            self.finished += 1
-            self._fail_if_told("after_requests", self.finished)
+            ended = reason
+            figures.whole_request.add(time.monotonic() - came)
+            figures.prompt_sizes.add(prompt_tokens)
+            figures.answer_sizes.add(len(pieces))
         finally:
-            self.running -= 1
-            self._slots.release()
+            figures.ended[ended] += 1
+            figures.running -= 1
+            self._free[rank].release()
+        if self.behaviour.fail_at == "after_requests" and self.answered >= self.behaviour.fail_count:
+            asyncio.get_running_loop().call_later(_LAST_WORDS_S, self._fail)
 
-    def _fail_if_told(self, moment: str, count: float) -> None:
-        if self.behaviour.fail_at == moment and count >= self.behaviour.fail_count:
-            fail(self.behaviour)
+    async def _slot(self, rank: int, figures: Figures) -> None:
+        figures.waiting += 1
+        try:
+            await self._free[rank].acquire()
+        finally:
+            figures.waiting -= 1
+
+    async def _paced(self, rank: int, figures: Figures, pieces: Sequence[_Piece], came: float) -> AsyncIterator[_Piece]:
+        last = came
+        for index, piece in enumerate(pieces):
+            while self.behaviour.stalls(self.answered) or rank in self._lost:
+                await asyncio.sleep(0.05)
+            if self.behaviour.tokens_per_s:
+                await asyncio.sleep(1 / self.behaviour.tokens_per_s)
+            now = time.monotonic()
+            (figures.between_tokens if index else figures.time_to_first).add(now - last)
+            last = now
+            figures.generation_tokens += 1
+            yield piece
+
+    @staticmethod
+    def _load(figures: Figures) -> int:
+        return figures.running + figures.waiting
 
     def metrics(self, model: str) -> str:
-        """A page in vLLM's names."""
-        labels = f'{{engine="0",model_name="{model}"}}'
-        finished = f'{{engine="0",finished_reason="stop",model_name="{model}"}}'
-        usage = min(1.0, self.running / MAX_NUM_SEQS)
-        rows = (
-            ("num_requests_running", "gauge", labels, float(self.running)),
-            ("num_requests_waiting", "gauge", labels, float(self.waiting)),
-            ("kv_cache_usage_perc", "gauge", labels, usage),
-            ("prompt_tokens_total", "counter", labels, float(self.prompt_tokens)),
-            ("generation_tokens_total", "counter", labels, float(self.generation_tokens)),
-            ("num_preemptions_total", "counter", labels, 0.0),
-            ("request_success_total", "counter", finished, float(self.finished)),
-        )
-        page = ""
-        for name, kind, with_labels, value in rows:
-            family = name.removesuffix("_total") if kind == "counter" else name
-            page += f"# HELP vllm:{family} Simulated.\n# TYPE vllm:{family} {kind}\nvllm:{name}{with_labels} {value}\n"
-        return page
-
-
-def fail(behaviour: Behaviour) -> None:
-    """End at once, as told: an exit code, or a signal when below 0."""
-    if behaviour.fail_exit < 0:
-        os.kill(os.getpid(), -behaviour.fail_exit)
-    os._exit(behaviour.fail_exit)
-
-
-def start_children() -> list[int]:
-    """An engine core and a worker, which do nothing but live. They survive a killed API server, as real ones do."""
-    return [_sleeper() for _ in ("EngineCore", "Worker")]
-
-
-def _sleeper() -> int:
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        while True:
-            signal.pause()
-    return child
+        """The page of figures."""
+        return page(model, self._figures, self._slots, self.rejected)

@@ -1,15 +1,38 @@
 """The command line of ``vllm serve``, as far as a stand-in must understand it. Standard library only.
 
-`flags.txt` holds every flag of vLLM 0.10.2 to 0.33; any other is refused as vLLM does. Flags that matter are acted
-upon, the others are accepted and ignored.
+`flags.txt` holds every flag of vLLM 0.10.2 to 0.33, with a 0 behind those that take no value; any other flag is
+refused as vLLM does. Flags that matter are acted upon, the others are accepted and ignored.
 """
 
 import dataclasses
 import pathlib
 
-_SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size"}
-_SHORT |= {"-n": "--nnodes", "-r": "--node-rank", "-dpl": "--data-parallel-size-local", "-dpr": "--data-parallel-rank"}
-_SHORT |= {"-O": "--optimization-level", "-cc": "--compilation-config", "-dpm": "--data-parallel-multi-port"}
+_SHORT = {
+    "-ac": "--attention-config",
+    "-asc": "--api-server-count",
+    "-cc": "--compilation-config",
+    "-dc": "--diffusion-config",
+    "-dcp": "--decode-context-parallel-size",
+    "-dp": "--data-parallel-size",
+    "-dpa": "--data-parallel-address",
+    "-dpb": "--data-parallel-backend",
+    "-dpe": "--data-parallel-external-lb",
+    "-dph": "--data-parallel-hybrid-lb",
+    "-dpl": "--data-parallel-size-local",
+    "-dpm": "--data-parallel-multi-port-external-lb",
+    "-dpn": "--data-parallel-rank",
+    "-dpp": "--data-parallel-rpc-port",
+    "-dpr": "--data-parallel-start-rank",
+    "-ep": "--enable-expert-parallel",
+    "-n": "--nnodes",
+    "-O": "--optimization-level",
+    "-pcp": "--prefill-context-parallel-size",
+    "-pp": "--pipeline-parallel-size",
+    "-q": "--quantization",
+    "-r": "--node-rank",
+    "-sc": "--speculative-config",
+    "-tp": "--tensor-parallel-size",
+}
 
 
 class UsageError(Exception):
@@ -30,7 +53,7 @@ class Options:
     def number(self, flag: str, default: int) -> int:
         """The value of a flag that takes a whole number."""
         text = self.text(flag, str(default))
-        if not text.lstrip("-").isdecimal():
+        if not text.removeprefix("-").isdecimal():
             raise UsageError(f"argument {flag}: invalid int value: {text!r}")
         return int(text)
 
@@ -45,34 +68,74 @@ class Options:
         return "--headless" in self.given
 
     @property
+    def data(self) -> int:
+        """Data-parallel ranks of the whole replica."""
+        return self.number("--data-parallel-size", 1)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the replica, when they are told by ``--nnodes``."""
+        return self.number("--nnodes", 1)
+
+    @property
+    def model_ranks(self) -> int:
+        """Devices of one data-parallel rank."""
+        tensor, pipeline = self.number("--tensor-parallel-size", 1), self.number("--pipeline-parallel-size", 1)
+        return tensor * pipeline * self.number("--prefill-context-parallel-size", 1)
+
+    @property
+    def local_data(self) -> int:
+        """Data-parallel ranks of this process, when they are not told by ``--nnodes``."""
+        return 1 if "--data-parallel-rank" in self.given else self.number("--data-parallel-size-local", self.data)
+
+    @property
     def local_ranks(self) -> int:
         """Devices that this process uses."""
-        data = self.number("--data-parallel-size-local", self.number("--data-parallel-size", 1))
-        data = 1 if "--data-parallel-rank" in self.given else data
-        world = self.number("--tensor-parallel-size", 1) * self.number("--pipeline-parallel-size", 1)
-        nodes = self.number("--nnodes", 1)
-        return max(world * self.number("--data-parallel-size", 1) // nodes if nodes > 1 else world * data, 1)
+        return self.model_ranks * (self.data if self.nodes > 1 else self.local_data) // self.nodes
+
+    @property
+    def own_load_balancing(self) -> bool:
+        """Whether every node serves its own data-parallel ranks only (hybrid or external load balancing)."""
+        told = {"--data-parallel-rank", "--data-parallel-hybrid-lb", "--data-parallel-external-lb"} & set(self.given)
+        return bool(told) or ("--data-parallel-start-rank" in self.given and not self.headless)
 
 
 def parse(words: list[str]) -> Options:
     """The options of ``serve MODEL …``. Raises `UsageError` in vLLM's words."""
     if not words or words[0] != "serve":
         raise UsageError("argument subparser: invalid choice: use serve")
-    known = set((pathlib.Path(__file__).parent / "flags.txt").read_text().split())
+    takes_value = _known_flags()
     given: dict[str, list[str]] = {}
     unknown: list[str] = []
     loose: list[str] = []
     values = loose
     for word in words[1:]:
-        if not word.startswith("-") or word[1:].isdecimal():
+        if not _is_flag(word):
             values.append(word)
             continue
-        name, has_value, value = word.partition("=")
-        name = _SHORT.get(name.split(".")[0], name.split(".")[0])
-        if name not in known and name.replace("--no-", "--", 1) not in known:
+        written, has_value, value = word.partition("=")
+        name = _full_name(written)
+        positive = name.replace("--no-", "--", 1)
+        if name not in takes_value and positive not in takes_value:
             unknown.append(word)
-        values = given[name] = [value] if has_value else []
+        given[name] = [value] if has_value else []
+        values = given[name] if takes_value.get(name, name == positive) else loose
     if unknown:
         raise UsageError(f"unrecognized arguments: {' '.join(unknown)}")
     model = [*loose, *given.get("--model", []), "Qwen/Qwen3-0.6B"]
     return Options(model=model[0], given=given)
+
+
+def _known_flags() -> dict[str, bool]:
+    rows = (pathlib.Path(__file__).parent / "flags.txt").read_text().splitlines()
+    return {row.split()[0]: not row.endswith(" 0") for row in rows}
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and len(word) > 1 and not word[1:].replace(".", "", 1).isdecimal()
+
+
+def _full_name(written: str) -> str:
+    """The long name: of a short one, of one with a dotted key of its JSON, of one with underscores."""
+    name = written.split(".")[0]
+    return _SHORT.get(name, name.replace("_", "-"))

@@ -1,8 +1,14 @@
-"""Instances of a JSON schema: valid, plausible, and the same for the same seed. Standard library only."""
+"""Instances of a JSON schema: valid, plausible, and the same for the same seed. Standard library only.
 
+For the keywords that structured output uses. ``not``, ``if`` and ``patternProperties`` are not looked at.
+"""
+
+import math
 import random
-import re
+from collections.abc import Mapping
 from typing import Any
+
+from shell.simulate.pattern import from_pattern
 
 _WORDS = (
     "calm river stone bright garden small engine quiet market green window early train blue letter warm coffee long "
@@ -12,14 +18,17 @@ _FORMATS = {
     "date-time": "2026-05-04T10:20:30Z",
     "date": "2026-05-04",
     "time": "10:20:30Z",
+    "duration": "PT1H",
     "email": "someone@example.com",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
     "uri": "https://example.com/page",
     "url": "https://example.com/page",
     "uuid": "12345678-1234-4678-8234-567812345678",
-    "ipv4": "192.0.2.1",
-    "duration": "PT1H",
 }
-_DEEPEST = 12
+_DEEPEST = 8
+"""From this depth on optional parts are left out, so that recursive schemas end."""
 
 
 def words(chance: random.Random, count: int) -> str:
@@ -28,132 +37,158 @@ def words(chance: random.Random, count: int) -> str:
 
 
 def instance(schema: Any, chance: random.Random, root: Any = None, depth: int = 0) -> Any:
-    """A value that the schema allows, for the keywords that structured output uses."""
+    """A value that the schema allows."""
     root = schema if root is None else root
-    if schema is True or schema == {}:
-        return words(chance, 2)
     if not isinstance(schema, dict):
-        return None
+        return words(chance, 2)
     if "$ref" in schema:
-        return instance(_resolve(schema["$ref"], root), chance, root, depth + 1)
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return instance(_merged(_resolve(schema["$ref"], root), rest), chance, root, depth + 1)
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
         return chance.choice(schema["enum"])
     if "allOf" in schema:
-        return instance(_merged(schema, root), chance, root, depth + 1)
+        return instance(_all_of(schema, root), chance, root, depth + 1)
     for keyword in ("anyOf", "oneOf"):
-        if keyword in schema:
-            options = schema[keyword]
-            plain = [option for option in options if option.get("type") != "null"]
-            deep = depth > _DEEPEST and len(plain) < len(options)
+        if schema.get(keyword):
             rest = {key: value for key, value in schema.items() if key != keyword}
-            chosen = {"type": "null"} if deep else chance.choice(plain or options)
-            return instance({**rest, **chosen}, chance, root, depth + 1)
+            chosen = _choose(schema[keyword], chance, depth)
+            return instance(_merged(_referred(chosen, root), rest), chance, root, depth + 1)
     return _typed(schema, _type(schema, chance), chance, root, depth)
 
 
-def _type(schema: dict[str, Any], chance: random.Random) -> str:
+def _choose(options: list[Any], chance: random.Random, depth: int) -> Any:
+    null = [option for option in options if isinstance(option, dict) and option.get("type") == "null"]
+    others = [option for option in options if option not in null]
+    if null and (depth > _DEEPEST or not others):
+        return null[0]
+    return others[0] if depth > _DEEPEST else chance.choice(others)
+
+
+def _type(schema: Mapping[str, Any], chance: random.Random) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
-        return str(chance.choice([k for k in kind if k != "null"] or kind))
-    if kind is None:
-        guesses = (("properties", "object"), ("items", "array"), ("minimum", "number"), ("pattern", "string"))
-        return next((guess for key, guess in guesses if key in schema), "string")
-    return str(kind)
+        return str(chance.choice([one for one in kind if one != "null"] or kind))
+    guesses = {"properties": "object", "required": "object", "additionalProperties": "object", "items": "array"}
+    guesses |= {"prefixItems": "array", "minItems": "array", "minimum": "number", "maximum": "number"}
+    return str(kind or next((guess for key, guess in guesses.items() if key in schema), "string"))
 
 
-def _typed(schema: dict[str, Any], kind: str, chance: random.Random, root: Any, depth: int) -> Any:
+def _typed(schema: Mapping[str, Any], kind: str, chance: random.Random, root: Any, depth: int) -> Any:
     if kind == "object":
         return _object(schema, chance, root, depth)
     if kind == "array":
         return _array(schema, chance, root, depth)
-    if kind == "integer":
-        return _integer(schema, chance)
-    if kind == "number":
-        low, high = float(schema.get("minimum", 0)), float(schema.get("maximum", schema.get("minimum", 0) + 100))
-        return round(low + (high - low) * (0.25 + chance.random() / 2), 3)
+    if kind in ("integer", "number"):
+        return _number(schema, kind == "integer", chance)
     if kind == "boolean":
         return chance.random() < 0.5
-    if kind == "null":
-        return None
-    return _string(schema, chance)
+    return None if kind == "null" else _string(schema, chance)
 
 
-def _object(schema: dict[str, Any], chance: random.Random, root: Any, depth: int) -> dict[str, Any]:
-    properties = schema.get("properties", {})
-    required = schema.get("required", list(properties))
-    names = [name for name in properties if name in required or depth <= 2]
-    made = {name: instance(properties[name], chance, root, depth + 1) for name in names}
-    extra = schema.get("additionalProperties", True)
-    for name in required:
-        made.setdefault(name, instance(extra if isinstance(extra, dict) else {}, chance, root, depth + 1))
-    while len(made) < schema.get("minProperties", 0):
-        made[f"key{len(made)}"] = instance(extra if isinstance(extra, dict) else {}, chance, root, depth + 1)
+def _object(schema: Mapping[str, Any], chance: random.Random, root: Any, depth: int) -> dict[str, Any]:
+    properties, extra = schema.get("properties", {}), schema.get("additionalProperties", True)
+    required = schema.get("required", () if depth > _DEEPEST else tuple(properties))
+    most = schema.get("maxProperties", len(properties) + len(required))
+    optional = [name for name in properties if name not in required and depth <= 2][: max(0, most - len(required))]
+    names = [*(name for name in properties if name in required or name in optional)]
+    names += [name for name in required if name not in properties]
+    unused = [name for name in properties if name not in names]
+    while len(names) < schema.get("minProperties", 0):
+        names.append(unused.pop(0) if unused else f"key{len(names)}")
+    return {name: instance(properties.get(name, extra), chance, root, depth + 1) for name in names}
+
+
+def _array(schema: Mapping[str, Any], chance: random.Random, root: Any, depth: int) -> list[Any]:
+    first, item = schema.get("prefixItems", ()), schema.get("items", True)
+    least = schema.get("minItems", 0 if depth > _DEEPEST else 1)
+    most = schema.get("maxItems", len(first) if item is False else max(least, len(first)) + 2)
+    count = (
+        least
+        if depth > _DEEPEST
+        else chance.randint(min(max(least, len(first)), most), most if most < 5 else least + 2)
+    )
+    made: list[Any] = []
+    for index in range(count):
+        for _ in range(20):
+            one = instance(first[index] if index < len(first) else item, chance, root, depth + 1)
+            if not schema.get("uniqueItems") or one not in made:
+                made.append(one)
+                break
     return made
 
 
-def _array(schema: dict[str, Any], chance: random.Random, root: Any, depth: int) -> list[Any]:
-    first = [instance(item, chance, root, depth + 1) for item in schema.get("prefixItems", ())]
-    least = max(schema.get("minItems", 0 if depth > _DEEPEST else 1), len(first))
-    count = min(chance.randint(least, least + 2), schema.get("maxItems", least + 2))
-    made = first + [instance(schema.get("items", {}), chance, root, depth + 1) for _ in range(count - len(first))]
-    if schema.get("uniqueItems"):
-        made = [item for index, item in enumerate(made) if item not in made[:index]]
-    return made
+def _number(schema: Mapping[str, Any], whole: bool, chance: random.Random) -> float:
+    step = schema.get("multipleOf", 1 if whole else None)
+    low, high = _limits(schema, float(step or 0.001))
+    if step is None:
+        return round(low + (high - low) * (0.25 + chance.random() / 2), 3)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    made: float = chance.randint(first, max(first, last)) * step
+    return int(made) if whole else made
 
 
-def _integer(schema: dict[str, Any], chance: random.Random) -> int:
-    low = schema.get("minimum", schema.get("exclusiveMinimum", 0) + ("exclusiveMinimum" in schema))
-    high = schema.get("maximum", schema.get("exclusiveMaximum", low + 101) - 1)
-    step = int(schema.get("multipleOf", 1)) or 1
-    return chance.randint(-(-int(low) // step), max(int(high) // step, -(-int(low) // step))) * step
+def _limits(schema: Mapping[str, Any], step: float) -> tuple[float, float]:
+    """The lowest and the highest number; an exclusive limit is passed by one step."""
+    lows = [schema[key] + extra for key, extra in (("minimum", 0), ("exclusiveMinimum", step)) if key in schema]
+    highs = [schema[key] - extra for key, extra in (("maximum", 0), ("exclusiveMaximum", step)) if key in schema]
+    if lows:
+        return max(lows), min(highs) if highs else max(lows) + 100 * max(step, 1)
+    return (min(0, min(highs) - 100 * max(step, 1)), min(highs)) if highs else (0, 100 * max(step, 1))
 
 
-def _string(schema: dict[str, Any], chance: random.Random) -> str:
+def _string(schema: Mapping[str, Any], chance: random.Random) -> str:
+    shortest, longest = schema.get("minLength", 0), schema.get("maxLength")
     if "pattern" in schema:
-        return from_pattern(str(schema["pattern"]), chance)
+        return from_pattern(schema["pattern"], chance, shortest, longest)
     if schema.get("format") in _FORMATS:
         return _FORMATS[str(schema["format"])]
-    text: str = words(chance, chance.randint(2, 6))
-    text += " x" * ((int(schema.get("minLength", 0)) - len(text) + 1) // 2)
-    return text[: int(schema.get("maxLength", len(text)))]
-
-
-def from_pattern(pattern: str, chance: random.Random) -> str:
-    """A text for a simple pattern: classes, groups without alternatives, repetitions."""
-    made = ""
-    for token, count in re.findall(r"(\[[^\]]*\]|\\.|[^\\^$])(\{[0-9, ]+\}|[*+?])?", pattern.strip("^$")):
-        low = int(count[1:-1].split(",")[0] or 0) if count.startswith("{") else 0 if count in ("*", "?") else 1
-        choices = _class(token)
-        made += "".join(chance.choice(choices) for _ in range(max(low, 1) if not count else low)) if choices else ""
-    return made
-
-
-def _class(token: str) -> str:
-    sets = {"\\d": "0123456789", "\\w": "abcdefghij", "\\s": " ", ".": "abc"}
-    if token in sets or token in "()":
-        return sets.get(token, "")
-    if not token.startswith("["):
-        return token[-1]
-    made = ""
-    for low, high, single in re.findall(r"(\w)-(\w)|(\\?.)", token[1:-1]):
-        made += "".join(map(chr, range(ord(low), ord(high) + 1))) if low else sets.get(single, single[-1])
-    return made
+    text = words(chance, chance.randint(2, 6))
+    while len(text) < shortest:
+        text += " " + words(chance, 1)
+    return text if longest is None else text[: max(longest, shortest)]
 
 
 def _resolve(reference: str, root: Any) -> Any:
     found = root
-    for part in reference.lstrip("#/").split("/"):
-        found = found.get(part, {}) if isinstance(found, dict) else {}
+    for part in reference.lstrip("#").strip("/").split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and name.isdigit():
+            found = found[int(name)]
+        elif name:
+            found = found.get(name, {}) if isinstance(found, dict) else {}
     return found
 
 
-def _merged(schema: dict[str, Any], root: Any) -> dict[str, Any]:
-    merged = {key: value for key, value in schema.items() if key != "allOf"}
+def _referred(schema: Any, root: Any) -> Any:
+    return _resolve(schema["$ref"], root) if isinstance(schema, dict) and "$ref" in schema else schema
+
+
+def _all_of(schema: Mapping[str, Any], root: Any) -> Any:
+    merged: Any = {key: value for key, value in schema.items() if key != "allOf"}
     for part in schema["allOf"]:
-        part = _resolve(part["$ref"], root) if "$ref" in part else part
-        both = {**merged.get("properties", {}), **part.get("properties", {})}
-        required = [*merged.get("required", ()), *part.get("required", ())]
-        merged = {**merged, **part, "properties": both, "required": required}
+        merged = _merged(merged, _referred(part, root))
+    return merged
+
+
+def _merged(one: Any, other: Any) -> Any:
+    """What both allow, as far as a plain union of keywords says so."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return one if isinstance(one, dict) else other
+    merged = {**one, **other}
+    for key in ("minimum", "minLength", "minItems"):
+        if key in one and key in other:
+            merged[key] = max(one[key], other[key])
+    for key in ("maximum", "maxLength", "maxItems"):
+        if key in one and key in other:
+            merged[key] = min(one[key], other[key])
+    if "properties" in one or "properties" in other:
+        merged["properties"] = {**one.get("properties", {}), **other.get("properties", {})}
+    if "required" in one or "required" in other:
+        merged["required"] = [*one.get("required", ()), *other.get("required", ())]
+    if "enum" in one and "enum" in other:
+        merged["enum"] = [value for value in one["enum"] if value in other["enum"]]
+    if "allOf" in one and "allOf" in other:
+        merged["allOf"] = [*one["allOf"], *other["allOf"]]
     return merged
