@@ -77,7 +77,8 @@ class BackendConnection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Go on with the request."""
         self.written += len(data)
-        self.transport.write(data)
+        if not self.transport.is_closing():
+            self.transport.write(data)
 
     def let_read(self, wanted: bool) -> None:
         """Stop or go on reading the answer, as the client keeps up."""

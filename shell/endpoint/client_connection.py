@@ -12,6 +12,7 @@ from typing_extensions import override
 from core.admission.decide import Reject
 from shell.endpoint.answer_head import AnswerHead
 from shell.endpoint.chunks import BadChunk, ChunkScanner
+from shell.endpoint.delivery import end_with_reset
 from shell.endpoint.exchange import Exchange
 from shell.endpoint.fields import END
 from shell.endpoint.own_answers import own_answer, refusal
@@ -212,7 +213,7 @@ class ClientConnection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Bytes of an answer."""
-        if data:
+        if data and not self.transport.is_closing():
             self.transport.write(data)
 
     def finished(self) -> None:
@@ -239,7 +240,10 @@ class ClientConnection(asyncio.Protocol):
         """
         self.exchange = None
         self.state = "closing"
-        (self.transport.abort if hard else self.transport.close)()
+        if hard:
+            end_with_reset(self.transport)
+        else:
+            self.transport.close()
 
     def stop(self) -> None:
         """No further request: at once when idle, otherwise after this answer."""
@@ -284,7 +288,7 @@ class ClientConnection(asyncio.Protocol):
         """Close for good. A close with unread input would destroy the answer: so end our side and read the rest."""
         self.state = "closing"
         self.since = self.endpoint.clock()
-        if unread:
+        if unread and not self.transport.is_closing():
             self.transport.write_eof()
         else:
             self.transport.close()

@@ -1,10 +1,11 @@
-"""Whether a server's kernel has taken anything of what was sent: the proof that a request cannot have been executed.
+"""What only TCP can say: that nothing was taken, and that an end is not a clean one.
 
-After a clean end of the server's side, TCP has acknowledged all that it had received by then. Nothing acknowledged
-means that the server had closed before the request arrived. A reset proves nothing: what it
-acknowledges is not looked at.
+Whether a server's kernel has taken anything of what was sent is the proof that a request cannot have been executed. After
+a clean end of the server's side, TCP has acknowledged all that it had received by then. Nothing acknowledged means that
+the server had closed before the request arrived. A reset proves nothing: what it acknowledges is not looked at.
 """
 
+import asyncio
 import os
 import socket
 import struct
@@ -30,3 +31,13 @@ def took_nothing(descriptor: int, own_name: object, written_before: int) -> bool
         return False
     acknowledged: int = struct.unpack_from("Q", info, _BYTES_ACKED_AT)[0]
     return acknowledged <= written_before + _SYN
+
+
+def end_with_reset(transport: asyncio.Transport) -> None:
+    """Close so that the other side sees an error: an ordinary close would look like a proper end."""
+    try:
+        with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except OSError:
+        pass  # it is closed already
+    transport.abort()
