@@ -6,7 +6,6 @@ from typing import TypeAlias
 from core.supervise.effects import (
     Backend,
     Effect,
-    Explain,
     Signal,
     SignalClient,
     SignalEndpoint,
@@ -16,9 +15,9 @@ from core.supervise.plan import DeploymentRule, SupervisePlan
 from core.supervise.state import (
     Booting,
     Client,
+    Closed,
     Ending,
     Endpoint,
-    GivenUp,
     Gone,
     Judging,
     Life,
@@ -27,7 +26,6 @@ from core.supervise.state import (
     State,
     Stopping,
     Unit,
-    Waiting,
 )
 from core.supervise.verdict import Cause, Verdict
 from core.units import Alias, MonotonicMs, StepName
@@ -138,20 +136,6 @@ def end_unit(plan: SupervisePlan, state: State, unit: Unit, cause: Cause, at: Mo
     return with_unit(state, alter(unit, Ending(cause=cause, kill_at=kill_at))), effects
 
 
-def bury(plan: SupervisePlan, state: State, unit: Unit, cause: Cause, at: MonotonicMs, port_taken: bool) -> Move:
-    """A unit whose processes are gone: launch it again if its rule allows, else give it up."""
-    rule = rule_of(plan, unit.step)
-    explain: tuple[Effect, ...] = (Explain(step=unit.step, launch=unit.launch),)
-    if isinstance(state.phase, Stopping):
-        return with_unit(state, alter(unit, GivenUp(cause=cause))), ()
-    if port_taken and unit.port_retries < plan.port_retries:
-        return with_unit(state, alter(unit, Waiting(at=at), launch=unit.launch + 1, port_retries=1)), ()
-    if rule.policy == "restart" and unit.restarts < rule.max_restarts:
-        again = MonotonicMs(at + rule.backoff_ms * 2**unit.restarts)
-        return with_unit(state, alter(unit, Waiting(at=again), launch=unit.launch + 1, restarts=1)), explain
-    return with_unit(state, alter(unit, GivenUp(cause=cause))), explain
-
-
 def stop(plan: SupervisePlan, state: State, verdict: Verdict, at: MonotonicMs) -> Move:
     """Begin the end, in order: client, endpoints, servers. The first verdict stands."""
     if isinstance(state.phase, Stopping):
@@ -170,7 +154,7 @@ def signals(state: State, signal: Signal) -> Iterator[Effect]:
                 yield SignalClient(signal=signal)
         case "endpoints":
             for endpoint in reversed(state.endpoints):
-                if endpoint.life != "gone":
+                if not isinstance(endpoint.life, Closed):
                     yield SignalEndpoint(alias=endpoint.alias, launch=endpoint.launch, signal=signal)
         case "servers":
             for unit in reversed(state.units):

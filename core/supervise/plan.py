@@ -34,4 +34,4 @@ class SupervisePlan(msgspec.Struct, frozen=True, kw_only=True):
     port_retries: int
     """How often a unit may be launched anew because a port was taken, without counting as a restart."""
     prepare_timeout_ms: int
-    """For the client to read its config."""
+    """For the client to read its config, and for an endpoint to listen."""

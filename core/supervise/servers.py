@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from core.supervise.change import Move, alter, bury, end_unit, unit_of, with_unit
+from core.supervise.change import Move, alter, end_unit, unit_of, with_unit
 from core.supervise.effects import StartServer
 from core.supervise.events import (
     RebindRefused,
@@ -15,11 +15,9 @@ from core.supervise.events import (
     TaskExited,
 )
 from core.supervise.plan import SupervisePlan
+from core.supervise.relaunch import bury
 from core.supervise.state import Booting, Ending, GivenUp, Ready, Rebinding, State, Stopping, Unit, Waiting
 from core.supervise.verdict import ForeignAnswered, NoPorts, RankExited, Stuck
-
-PORT_TAKEN = 75
-"""EX_TEMPFAIL: a node worker found a planned port taken and launched nothing."""
 
 
 def on_server(plan: SupervisePlan, state: State, event: ServerEvent) -> Move:
@@ -53,7 +51,7 @@ def on_server(plan: SupervisePlan, state: State, event: ServerEvent) -> Move:
         case RebindRefused(reasons=reasons):
             if not isinstance(unit.life, Rebinding):
                 return state, ()
-            return bury(plan, state, unit, NoPorts(reasons=reasons), event.at, port_taken=False)
+            return bury(plan, state, unit, NoPorts(reasons=reasons), event.at)
         case _:
             assert_never(event)
 
@@ -62,11 +60,9 @@ def _exited(plan: SupervisePlan, state: State, unit: Unit, event: ServerExited) 
     match unit.life:
         case Booting() | Ready():
             cause = RankExited(code=event.code, node=None, serving=isinstance(unit.life, Ready))
-            taken = event.code == PORT_TAKEN and not cause.serving
-            return bury(plan, state, unit, cause, event.at, port_taken=taken)
+            return bury(plan, state, unit, cause, event.at)
         case Ending(cause=ending):
-            taken = isinstance(ending, RankExited) and ending.code == PORT_TAKEN and not ending.serving
-            return bury(plan, state, unit, ending, event.at, port_taken=taken)
+            return bury(plan, state, unit, ending, event.at)
         case Waiting() | Rebinding() | GivenUp():
             return state, ()
         case _:

@@ -13,12 +13,17 @@ from core.supervise.change import (
     with_phase,
     with_times,
 )
-from core.supervise.effects import Effect, PublishReadiness, ReleaseClient, Route, WakeAt
+from core.supervise.effects import Effect, Explain, PublishReadiness, ReleaseClient, Route, WakeAt
 from core.supervise.plan import DeploymentRule, SupervisePlan
+from core.supervise.relaunch import too_few
 from core.supervise.state import (
     Booting,
+    Closed,
+    Ending,
     Finished,
     GivenUp,
+    Judging,
+    Listening,
     Prepared,
     Ready,
     Running,
@@ -28,7 +33,6 @@ from core.supervise.state import (
     Working,
 )
 from core.supervise.timers import next_deadline
-from core.supervise.verdict import ServersFailed
 from core.units import MonotonicMs
 
 
@@ -36,18 +40,20 @@ def settle(plan: SupervisePlan, before: State, moved: Move, at: MonotonicMs) -> 
     """The move of an event, completed."""
     state, effects = moved
     done: list[Effect] = list(effects)
-    for follow in (_lost, _release, _next_stage):
-        state, more = follow(plan, state, at)
-        done += more
+    state, more = _lost(plan, before, state, at)
+    done += more
     changed = tuple(_routes(plan, before, state))
     done += changed
     readiness = state.readiness + bool(changed)
     if changed:
         ready = tuple(backend for rule in plan.deployments for backend in ready_of(plan, state, rule.alias))
         done.append(PublishReadiness(revision=readiness, ready=ready))
+    for follow in (_release, _next_stage):
+        state, more = follow(plan, state, at)
+        done += more
     probe_at = state.probe_at
-    booting_anew = any(isinstance(unit.life, Booting) for unit in state.units) and probe_at < at
-    probe_at = MonotonicMs(at + plan.probe_every_ms) if booting_anew else probe_at
+    if probe_at < at and _booting(state) and not _booting(before):
+        probe_at = MonotonicMs(at + plan.probe_every_ms)
     state = with_times(state, probe_at=probe_at, wake_at=state.wake_at, readiness=readiness)
     wake_at = next_deadline(plan, state)
     if wake_at is not None and wake_at != before.wake_at:
@@ -55,37 +61,39 @@ def settle(plan: SupervisePlan, before: State, moved: Move, at: MonotonicMs) -> 
     return with_times(state, probe_at=probe_at, wake_at=wake_at, readiness=readiness), tuple(done)
 
 
+def _booting(state: State) -> bool:
+    return any(isinstance(unit.life, Booting) for unit in state.units)
+
+
 def _routes(plan: SupervisePlan, before: State, now: State) -> Iterator[Route]:
     for rule in plan.deployments:
         backends = ready_of(plan, now, rule.alias)
-        was_opening = {(e.alias, e.launch) for e in before.endpoints if e.life == "listening"}
+        known = {(e.alias, e.launch) for e in before.endpoints if isinstance(e.life, Listening)}
         fresh = any(
-            e.alias == rule.alias and e.life == "listening" and (e.alias, e.launch) not in was_opening
+            e.alias == rule.alias and isinstance(e.life, Listening) and (e.alias, e.launch) not in known
             for e in now.endpoints
         )
         if backends != ready_of(plan, before, rule.alias) or (fresh and backends):
             yield Route(alias=rule.alias, backends=backends)
 
 
-def _lost(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
-    """Stop when a model can no longer have as many units as it needs."""
-    if not isinstance(state.phase, Running):
+def _lost(plan: SupervisePlan, before: State, state: State, at: MonotonicMs) -> Move:
+    """Stop when too few units are left; not when the client has ended, for then its result decides."""
+    if not isinstance(state.phase, Running) or isinstance(state.client, Judging):
         return state, ()
-    for rule in plan.deployments:
-        units = [unit for unit in state.units if unit.step in rule.units]
-        given_up = [unit for unit in units if isinstance(unit.life, GivenUp)]
-        if len(units) - len(given_up) < rule.min_ready:
-            last = given_up[-1]
-            assert isinstance(last.life, GivenUp)
-            verdict = ServersFailed(alias=rule.alias, step=last.step, launch=last.launch, cause=last.life.cause)
-            return stop(plan, state, verdict, at)
-    return state, ()
+    verdict = too_few(plan, before, state)
+    if verdict is None:
+        return state, ()
+    still_ending = any(unit.step == verdict.step and isinstance(unit.life, Ending) for unit in state.units)
+    explain = (Explain(step=verdict.step, launch=verdict.launch),) if still_ending else ()
+    stopping, effects = stop(plan, state, verdict, at)
+    return stopping, (*explain, *effects)
 
 
 def _release(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
     if not isinstance(state.phase, Running) or not isinstance(state.client, Prepared):
         return state, ()
-    listening = all(endpoint.life == "listening" for endpoint in state.endpoints)
+    listening = all(isinstance(endpoint.life, Listening) for endpoint in state.endpoints)
     if not listening or not all(_enough(rule, state) for rule in plan.deployments):
         return state, ()
     return with_client(state, Working()), (ReleaseClient(),)
@@ -125,6 +133,6 @@ def _stage_runs(state: State) -> bool:
         case "client":
             return client_alive(state)
         case "endpoints":
-            return any(endpoint.life != "gone" for endpoint in state.endpoints)
+            return any(not isinstance(endpoint.life, Closed) for endpoint in state.endpoints)
         case "servers":
             return any(alive(unit) for unit in state.units)

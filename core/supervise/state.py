@@ -9,13 +9,16 @@ from core.units import Alias, MonotonicMs, StepName
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True, tag="waiting", tag_field="kind"):
-    """To be launched at `at`."""
+    """Lost, and to be launched again at `at`."""
 
     at: MonotonicMs
+    cause: Cause
 
 
 class Rebinding(msgspec.Struct, frozen=True, kw_only=True, tag="rebinding", tag_field="kind"):
     """New ports are being chosen."""
+
+    since: MonotonicMs
 
 
 class Booting(msgspec.Struct, frozen=True, kw_only=True, tag="booting", tag_field="kind"):
@@ -56,12 +59,26 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     life: Life
 
 
+class Opening(msgspec.Struct, frozen=True, kw_only=True, tag="opening", tag_field="kind"):
+    """Launched, does not listen yet; killed at the deadline."""
+
+    deadline: MonotonicMs
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True, tag="listening", tag_field="kind"):
+    """Takes requests."""
+
+
+class Closed(msgspec.Struct, frozen=True, kw_only=True, tag="closed", tag_field="kind"):
+    """Gone, and not launched again."""
+
+
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The endpoint of a model."""
 
     alias: Alias
     launch: int
-    life: Literal["opening", "listening", "gone"]
+    life: Opening | Listening | Closed
 
 
 class Preparing(msgspec.Struct, frozen=True, kw_only=True, tag="preparing", tag_field="kind"):

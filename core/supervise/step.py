@@ -36,14 +36,18 @@ from core.supervise.events import (
     TimerFired,
 )
 from core.supervise.plan import SupervisePlan
+from core.supervise.relaunch import too_few
 from core.supervise.servers import on_server
 from core.supervise.settle import settle
 from core.supervise.state import (
     Booting,
+    Closed,
     Endpoint,
     Finished,
     Gone,
     Judging,
+    Listening,
+    Opening,
     Prepared,
     Preparing,
     Running,
@@ -61,7 +65,7 @@ from core.supervise.verdict import (
     OutOfTime,
     Stopped,
 )
-from core.units import MonotonicMs
+from core.units import Alias, MonotonicMs
 
 
 def begin(plan: SupervisePlan, at: MonotonicMs) -> Move:
@@ -74,7 +78,7 @@ def begin(plan: SupervisePlan, at: MonotonicMs) -> Move:
     state = State(
         phase=Running(),
         units=units,
-        endpoints=tuple(Endpoint(alias=rule.alias, launch=1, life="opening") for rule in plan.deployments),
+        endpoints=tuple(_opened(plan, rule.alias, 1, at) for rule in plan.deployments),
         client=Preparing(deadline=MonotonicMs(at + plan.prepare_timeout_ms)),
         probe_at=MonotonicMs(at + plan.probe_every_ms),
         wake_at=None,
@@ -141,22 +145,28 @@ def _on_client(plan: SupervisePlan, state: State, event: ClientEvent) -> Move:
             if not isinstance(state.client, Judging):
                 return state, ()
             code, gone = state.client.code, with_client(state, Gone())
-            good = code == 0 and not reasons
-            return stop(plan, gone, Completed() if good else ClientFailed(code=code, reasons=reasons), at)
+            if code == 0 and not reasons:
+                return stop(plan, gone, Completed(), at)
+            return stop(plan, gone, too_few(plan, state, state) or ClientFailed(code=code, reasons=reasons), at)
         case _:
             assert_never(event)
 
 
 def _on_endpoint(plan: SupervisePlan, state: State, event: EndpointEvent) -> Move:
     now = next((e for e in state.endpoints if e.alias == event.alias and e.launch == event.launch), None)
-    if now is None or now.life == "gone":
+    if now is None or isinstance(now.life, Closed):
         return state, ()
     if isinstance(event, EndpointListening):
-        return with_endpoint(state, Endpoint(alias=now.alias, launch=now.launch, life="listening")), ()
-    if isinstance(state.phase, Stopping):
-        return with_endpoint(state, Endpoint(alias=now.alias, launch=now.launch, life="gone")), ()
+        return with_endpoint(state, Endpoint(alias=now.alias, launch=now.launch, life=Listening())), ()
+    closed = with_endpoint(state, Endpoint(alias=now.alias, launch=now.launch, life=Closed()))
+    if isinstance(state.phase, Stopping) or isinstance(state.client, Judging):
+        return closed, ()
     if now.launch > plan.endpoint_restarts:
-        gone = with_endpoint(state, Endpoint(alias=now.alias, launch=now.launch, life="gone"))
-        return stop(plan, gone, EndpointFailed(alias=now.alias, code=event.code), event.at)
-    again = Endpoint(alias=now.alias, launch=now.launch + 1, life="opening")
+        return stop(plan, closed, EndpointFailed(alias=now.alias, code=event.code), event.at)
+    again = _opened(plan, now.alias, now.launch + 1, event.at)
     return with_endpoint(state, again), (StartEndpoint(alias=again.alias, launch=again.launch),)
+
+
+def _opened(plan: SupervisePlan, alias: Alias, launch: int, at: MonotonicMs) -> Endpoint:
+    deadline = MonotonicMs(at + plan.prepare_timeout_ms)
+    return Endpoint(alias=alias, launch=launch, life=Opening(deadline=deadline))

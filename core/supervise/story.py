@@ -1,7 +1,7 @@
 """What happened, in sentences for people: derived from a state and the next one, so that nothing extra is kept."""
 
-import signal
 from collections.abc import Iterator
+from signal import Signals
 from typing import assert_never
 
 from core.supervise.change import rule_of
@@ -51,7 +51,7 @@ def tell(plan: SupervisePlan, before: State, after: State, at: MonotonicMs) -> t
 
 
 def _units(plan: SupervisePlan, before: State, after: State, at: MonotonicMs) -> Iterator[str]:
-    stopping = isinstance(after.phase, Stopping | Finished)
+    stopping = isinstance(before.phase, Stopping)
     for old, new in zip(before.units, after.units, strict=True):
         if old != new:
             yield from _unit(plan, old, new, at, stopping)
@@ -61,22 +61,37 @@ def _unit(plan: SupervisePlan, old: Unit, new: Unit, at: MonotonicMs, stopping: 
     name = old.step if old.launch == 1 else f"{old.step} (launch {old.launch})"
     match new.life:
         case Ready() if isinstance(old.life, Booting):
-            yield f"{name} is ready after {(at - old.life.since) / 1000:.1f} s"
+            yield f"{name} is ready after {_seconds(at - old.life.since)}"
         case Ending(cause=cause) if isinstance(old.life, Booting | Ready) and not stopping:
-            yield f"{name} failed: {cause_words(cause)}; what is left of it is ended"
-        case Waiting(at=due):
-            if new.restarts > old.restarts:
-                limit = rule_of(plan, new.step).max_restarts
-                wait = f"{(due - at) / 1000:.0f} s"
-                yield f"{name} is gone; it starts again in {wait} (restart {new.restarts} of {limit})"
-            else:
+            yield f"{name} failed{_after(old, at)}: {cause_words(cause)}; what is left of it is ended"
+        case Waiting(at=due, cause=cause):
+            if new.restarts == old.restarts:
                 yield f"{name} found a planned port taken; it starts again with other ports"
+                return
+            gone = f"{name} is gone" if isinstance(old.life, Ending) else f"{name} failed{_after(old, at)}"
+            why = "" if isinstance(old.life, Ending) else f": {cause_words(cause)}"
+            count = f"restart {new.restarts} of {rule_of(plan, new.step).max_restarts}"
+            yield f"{gone}{why}; it starts again in {_seconds(due - at)} ({count})"
         case GivenUp(cause=cause) if not stopping:
-            yield f"{name} is given up: {cause_words(cause)}"
+            yield f"{name} is given up{_after(old, at)}: {cause_words(cause)}"
         case Booting() if isinstance(old.life, Rebinding):
             yield f"{name} starts again with new ports"
         case _:
             return
+
+
+def _after(old: Unit, at: MonotonicMs) -> str:
+    match old.life:
+        case Ready(since=since):
+            return f" after {_seconds(at - since)} of serving"
+        case Booting(since=since):
+            return f" {_seconds(at - since)} after its start"
+        case _:
+            return ""
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
 
 
 def _client(before: State, after: State) -> Iterator[str]:
@@ -114,7 +129,7 @@ def exit_words(code: int) -> str:
     """An exit code for people: a signal has a name."""
     if code >= 0:
         return f"exit code {code}"
-    known = {number.value: number.name for number in signal.Signals}
+    known = {number.value: number.name for number in Signals}
     return f"killed by {known.get(-code, f'signal {-code}')}"
 
 
@@ -126,7 +141,7 @@ def cause_words(cause: Cause) -> str:
             moment = "while serving" if serving else "while starting"
             return f"a process {place}ended {moment} ({exit_words(code)})"
         case NotReadyInTime(after_ms=after):
-            return f"not ready within {after / 1000:.0f} s"
+            return f"not ready within {_seconds(after)}"
         case ForeignAnswered(found=found, wanted=wanted):
             return f"another server answers at its address: {', '.join(found)} instead of {', '.join(wanted)}"
         case Stuck():

@@ -1,9 +1,33 @@
 """What is due at a moment: launches, deadlines, probes, kills."""
 
-from core.supervise.change import Move, alter, end_unit, rule_of, signals, stop, with_phase, with_times, with_unit
-from core.supervise.effects import Effect, ProbeServer, Rebind, SignalServer
+from core.supervise.change import (
+    Move,
+    alter,
+    end_unit,
+    rule_of,
+    signals,
+    stop,
+    with_endpoint,
+    with_phase,
+    with_times,
+    with_unit,
+)
+from core.supervise.effects import Effect, ProbeServer, Rebind, SignalEndpoint, SignalServer
 from core.supervise.plan import SupervisePlan
-from core.supervise.state import Booting, Ending, Preparing, Rebinding, Running, State, Stopping, Unit, Waiting
+from core.supervise.relaunch import bury
+from core.supervise.state import (
+    Booting,
+    Ending,
+    Endpoint,
+    Opening,
+    Preparing,
+    Rebinding,
+    Running,
+    State,
+    Stopping,
+    Unit,
+    Waiting,
+)
 from core.supervise.verdict import ClientFailed, NotReadyInTime
 from core.units import MonotonicMs
 
@@ -13,6 +37,9 @@ def on_timer(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
     effects: list[Effect] = []
     for unit in state.units:
         state, done = _unit_due(plan, state, unit, at)
+        effects += done
+    for endpoint in state.endpoints:
+        state, done = _endpoint_due(plan, state, endpoint, at)
         effects += done
     if isinstance(state.phase, Stopping):
         if at >= state.phase.kill_at:
@@ -36,11 +63,15 @@ def _unit_due(plan: SupervisePlan, state: State, unit: Unit, at: MonotonicMs) ->
     running = isinstance(state.phase, Running)
     match unit.life:
         case Waiting(at=due) if running and at >= due:
-            return with_unit(state, alter(unit, Rebinding())), (Rebind(step=unit.step, launch=unit.launch),)
+            return with_unit(state, alter(unit, Rebinding(since=at))), (Rebind(step=unit.step, launch=unit.launch),)
         case Booting(since=since) if running:
             limit = rule_of(plan, unit.step).startup_timeout_ms
             if at - since >= limit:
                 return end_unit(plan, state, unit, NotReadyInTime(after_ms=limit), at)
+        case Rebinding(since=since) if running:
+            limit = rule_of(plan, unit.step).startup_timeout_ms
+            if at - since >= limit:
+                return bury(plan, state, unit, NotReadyInTime(after_ms=limit), at)
         case Ending(cause=cause, kill_at=kill_at) if at >= kill_at:
             later = Ending(cause=cause, kill_at=MonotonicMs(at + plan.grace_ms))
             kill = SignalServer(step=unit.step, launch=unit.launch, signal="KILL")
@@ -50,13 +81,23 @@ def _unit_due(plan: SupervisePlan, state: State, unit: Unit, at: MonotonicMs) ->
     return state, ()
 
 
+def _endpoint_due(plan: SupervisePlan, state: State, endpoint: Endpoint, at: MonotonicMs) -> Move:
+    """Kill an endpoint that does not come to listen: its exit then counts like any other."""
+    if not isinstance(state.phase, Running) or not isinstance(endpoint.life, Opening) or at < endpoint.life.deadline:
+        return state, ()
+    later = Opening(deadline=MonotonicMs(at + plan.prepare_timeout_ms))
+    kill = SignalEndpoint(alias=endpoint.alias, launch=endpoint.launch, signal="KILL")
+    return with_endpoint(state, Endpoint(alias=endpoint.alias, launch=endpoint.launch, life=later)), (kill,)
+
+
 def next_deadline(plan: SupervisePlan, state: State) -> MonotonicMs | None:
     """When the supervisor must look again at the latest; None when only events can change anything."""
     times = [due for unit in state.units for due in _deadlines(plan, state, unit)]
     if isinstance(state.phase, Stopping):
         times.append(state.phase.kill_at)
-    elif isinstance(state.client, Preparing):
-        times.append(state.client.deadline)
+    elif isinstance(state.phase, Running):
+        times += (endpoint.life.deadline for endpoint in state.endpoints if isinstance(endpoint.life, Opening))
+        times += (state.client.deadline,) if isinstance(state.client, Preparing) else ()
     return min(times, default=None)
 
 
@@ -66,6 +107,8 @@ def _deadlines(plan: SupervisePlan, state: State, unit: Unit) -> tuple[Monotonic
             return (kill_at,)
         case Waiting(at=at) if isinstance(state.phase, Running):
             return (at,)
+        case Rebinding(since=since) if isinstance(state.phase, Running):
+            return (MonotonicMs(since + rule_of(plan, unit.step).startup_timeout_ms),)
         case Booting(since=since) if isinstance(state.phase, Running):
             return (state.probe_at, MonotonicMs(since + rule_of(plan, unit.step).startup_timeout_ms))
         case _:
