@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from typing_extensions import override
+
 
 class StubModel:
     """Answers `allowed` requests and holds all further ones until `release`."""
@@ -48,6 +50,7 @@ def serving() -> Iterator[StubModel]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        @override
         def log_message(self, *_: object) -> None:
             pass
 
@@ -71,6 +74,7 @@ def serving() -> Iterator[StubModel]:
     class Server(ThreadingHTTPServer):
         daemon_threads = True
 
+        @override
         def handle_error(self, *_: object) -> None:
             pass
 
