@@ -171,28 +171,24 @@ class BackendConnection(asyncio.Protocol):
                 return
             head, data = data[:end], data[end:]
             if self._feed(head):
-                self._take_head(head, self.parser.get_status_code())
-        if self.exchange is not None and self.answer is not None:
-            self._after_head(data)
+                self._take_head(head, self.parser.get_status_code(), data)
 
-    def _take_head(self, head: bytes, status: int) -> None:
-        assert self.exchange is not None
+    def _take_head(self, head: bytes, status: int, rest: bytes) -> None:
+        exchange, sink = self.exchange, self.sink
+        assert exchange is not None
+        assert sink is not None
         if 100 <= status < 200:
-            assert self.sink is not None
-            self.sink.begins = self.sink.ends = 0
-            self.exchange.on_interim(status, head)
+            sink.begins = sink.ends = 0
+            exchange.on_interim(status, head)
             return
-        request = self.exchange.head
-        self.answer = read_answer_head(head, status, request.method == b"HEAD", request.modern)
-        self.exchange.on_head(self.answer)
-
-    def _after_head(self, rest: bytes) -> None:
-        assert self.sink is not None
-        assert self.answer is not None
-        if self.answer.bodiless or self.sink.ends:
+        request = exchange.head
+        self.answer = answer = read_answer_head(head, status, request.method == b"HEAD", request.modern)
+        if answer.bodiless or sink.ends:
+            exchange.on_head(answer, b"")
             self._end(reusable=not rest)
-        elif rest:
-            self._read_body(rest)
+        elif not rest or self._feed(rest):
+            exchange.on_head(answer, sink.take() if isinstance(sink, UnpackingSink) else rest)
+            self._end_if_complete()
 
     def _read_body(self, data: bytes) -> None:
         assert self.sink is not None
@@ -202,7 +198,10 @@ class BackendConnection(asyncio.Protocol):
         if isinstance(self.sink, UnpackingSink):
             data = self.sink.take()
         self.exchange.on_body(data)
-        if self.sink.ends and self.exchange is not None:
+        self._end_if_complete()
+
+    def _end_if_complete(self) -> None:
+        if self.sink is not None and self.sink.ends:
             self._end(reusable=True)
 
     # --- the end ------------------------------------------------------------------------------------------------

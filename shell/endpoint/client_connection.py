@@ -126,8 +126,7 @@ class ClientConnection(asyncio.Protocol):
                 elif end < 4:
                     break
                 else:
-                    self._begin_request(data[:end], has_more=len(data) > end)
-                    data = data[end:]
+                    data = self._begin_request(data[:end], data[end:])
             elif self.state == "body":
                 data = self._take_body(data)
             else:
@@ -138,32 +137,38 @@ class ClientConnection(asyncio.Protocol):
         self.buffer += b"" if self.state == "closing" else data
         self.update_reading()
 
-    def _begin_request(self, raw: bytes, has_more: bool) -> None:
+    def _begin_request(self, raw: bytes, rest: bytes) -> bytes:
+        """Start a request with what is here of its body, and return what is left over."""
         head = read_request_head(raw, self.endpoint.credentials)
         if isinstance(head, HeadFault):
             self._fault(head)
-            return
+            return rest
         self.head = head
         self.close_after = not head.keep_alive
         self.chunks = ChunkScanner() if head.chunked else None
         self.left = head.length
         self.state = "body" if head.chunked or head.length else "answer"
-        self.expecting = head.expects and not has_more
+        self.expecting = head.expects and not rest
         limit = self.endpoint.spec.max_body_bytes
         if limit is not None and head.length > limit:
             self.fail(413, f"a body may have {limit} bytes")
         elif (answer := own_answer(self.endpoint, head)) is not None:
             self._answer(answer)
         else:
-            self._start(head)
+            return self._start(head, rest)
+        return rest
 
-    def _start(self, head: RequestHead) -> None:
+    def _start(self, head: RequestHead, rest: bytes) -> bytes:
         exchange = Exchange(self.endpoint, self, head, self.endpoint.is_authorized(head))
         self.exchange = exchange
         self.endpoint.exchanges += 1
         if self.state == "answer":
             exchange.complete()
-        exchange.route()
+        elif rest:
+            rest = self._take_body(rest)  # before the request is sent, so that both go with one write
+        if self.exchange is exchange:
+            exchange.route()
+        return rest
 
     def _take_body(self, data: bytes) -> bytes:
         """Pass on what belongs to the body; the rest is returned."""
@@ -204,12 +209,12 @@ class ClientConnection(asyncio.Protocol):
 
     # --- answers, as the exchange has them ----------------------------------------------------------------------
 
-    def begin(self, answer: AnswerHead) -> None:
-        """The head of an answer."""
+    def begin(self, answer: AnswerHead, body: bytes) -> None:
+        """The head of an answer, and what is here of its body."""
         assert self.head is not None
         if answer.until_close or (not self.head.modern and not answer.bodiless):
             self.close_after = True  # an HTTP/1.0 client finds the end of an unpacked body by the close
-        self.write(answer.for_client(self.head.modern, not self.close_after))
+        self.write(answer.for_client(self.head.modern, not self.close_after) + body)
 
     def write(self, data: bytes) -> None:
         """Bytes of an answer."""

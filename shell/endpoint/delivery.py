@@ -1,6 +1,6 @@
 """What only TCP can say: that nothing was taken, and that an end is not a clean one.
 
-Whether a server's kernel has taken anything of what was sent is the proof that a request cannot have been executed. After
+Whether a kernel has taken anything of what was sent is the proof that a request cannot have been executed. After
 a clean end of the server's side, TCP has acknowledged all that it had received by then. Nothing acknowledged means that
 the server had closed before the request arrived. A reset proves nothing: what it acknowledges is not looked at.
 """

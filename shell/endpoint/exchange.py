@@ -176,14 +176,14 @@ class Exchange:
         if status != 100 and self.head.modern:
             self.client.write(head)
 
-    def on_head(self, answer: AnswerHead) -> None:
-        """The answer begins; a refusal is held back until it is understood."""
+    def on_head(self, answer: AnswerHead, body: bytes) -> None:
+        """The answer begins, with some of its body; a refusal is held back until it is understood."""
         self.answer = answer
         if answer.status in SUSPECT or answer.status == TURNED_AWAY:
-            self.held = []
+            self.held = [body]
         else:
             self.endpoint.observe(Answered(serial=self.serial))
-            self._begin(answer)
+            self._begin(answer, body)
 
     def on_body(self, data: bytes) -> None:
         """Part of the answer's body, as it came."""
@@ -242,19 +242,18 @@ class Exchange:
 
     # --- towards the client -------------------------------------------------------------------------------------
 
-    def _begin(self, answer: AnswerHead) -> None:
+    def _begin(self, answer: AnswerHead, body: bytes) -> None:
         self.replayable = False
         self.kept = []
-        self.client.begin(answer)
+        self.sent_bytes = len(body)
+        self.client.begin(answer, body)
 
     def _let_go(self) -> None:
         """What was held back is an answer for the client."""
         held, self.held = self.held, None
         assert self.answer is not None
         assert held is not None
-        self._begin(self.answer)
-        for data in held:
-            self.on_body(data)
+        self._begin(self.answer, b"".join(held))
 
     def _refuse(self, decision: Reject) -> None:
         self._close(decision.reason, decision.status)

@@ -6,6 +6,7 @@ everything else, and the target, stay as they came. `Expect` is a promise betwee
 """
 
 import re
+from functools import lru_cache
 
 import httptools
 import msgspec
@@ -60,7 +61,11 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_request_head(head: bytes, credentials: Credentials) -> RequestHead | HeadFault:
-    """Read a head that ends with an empty line."""
+    """Read a head that ends with an empty line. Clients send nearly the same one over and over: it is remembered."""
+    return _remembered(head, credentials) if len(head) <= _SHORT else _read(head, credentials)
+
+
+def _read(head: bytes, credentials: Credentials) -> RequestHead | HeadFault:
     parser = httptools.HttpRequestParser(_NOBODY)
     try:
         parser.feed_data(head)
@@ -119,6 +124,10 @@ def _framing_fault(names: list[bytes], coding: bytes | None, modern: bool) -> He
     if names.count(b"host") > 1 or (modern and b"host" not in names):
         return HeadFault(status=400, reason="exactly one Host header is needed")
     return None
+
+
+_SHORT = 2_048
+_remembered = lru_cache(maxsize=1_024)(_read)
 
 
 class _Nobody:
