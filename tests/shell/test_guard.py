@@ -10,6 +10,8 @@ import pytest
 
 from tests.shell.node_world import PATIENCE_S, REPOSITORY, alive, family, until
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
 PRELUDE = """
 import os, signal, subprocess, sys, time
 from shell.guard import guarded

@@ -21,6 +21,8 @@ from shell.launch_local import LocalJob, LocalLauncher, local_nodes
 from shell.processes import Reaper
 from tests.shell.node_world import PATIENCE_S, REPOSITORY, alive, family, plan_of, until
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
 STEP = StepName("writer-0")
 
 

@@ -11,6 +11,8 @@ from core.units import Port
 from shell.leases import PortInUse, claim
 from tests.shell.node_world import free_port, plan_of, until, worker
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
 ADDRESS = "127.0.1.1"
 
 

@@ -11,6 +11,8 @@ from core.plan.bound import EnvSecret
 from core.plan.task import Ordered, RankEnded
 from tests.shell.node_world import alive, family, plan_of, until, worker
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
 
 def test_runs_its_own_slice_whatever_the_task_number_says(tmp_path: Path) -> None:
     plan = plan_of(["c1", "c2"], [0, 1, 1])

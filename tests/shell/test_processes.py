@@ -12,6 +12,8 @@ import pytest
 from shell.processes import Reaper
 from tests.shell.node_world import PATIENCE_S, alive, until
 
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
 
 @pytest.fixture
 def reaper() -> Iterator[Reaper]:
