@@ -13,11 +13,11 @@ import time
 
 from shell.simulate.api import VERSION, Api
 from shell.simulate.behaviour import Behaviour, follow_commands, from_environment
-from shell.simulate.children import end_children, start_children
+from shell.simulate.children import SIGNALS, end_children, start_children
 from shell.simulate.engine import MAX_NUM_SEQS, Engine
 from shell.simulate.http import serve_on
 from shell.simulate.meeting import NotMet, Place, meet, place_of, served_ranks
-from shell.simulate.options import Options, UsageError, parse
+from shell.simulate.options import Options, UsageError, known_flags, parse
 from shell.simulate.refusals import refusal
 
 
@@ -25,6 +25,9 @@ def main(words: list[str]) -> int:
     """Serve until TERM; the exit code as vLLM's."""
     if words in (["--version"], ["-v"]):
         print(VERSION)
+        return 0
+    if {"-h", "--help", "--help=all"} & set(words):
+        print("usage: vllm serve [model_tag] [options]\n\noptions:", *known_flags(), sep="\n  ")
         return 0
     try:
         options = parse(words)
@@ -43,6 +46,7 @@ def main(words: list[str]) -> int:
     except (OSError, ValueError) as error:
         say("ERROR", f"{type(error).__name__}: {error}")
         return 1
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until somebody can end the children too
     return asyncio.run(Server(options, place, behaviour, listener).serve())
 
 
@@ -70,8 +74,9 @@ class Server:
         """Load, meet the others, listen, and wait for the end."""
         loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[int] = loop.create_future()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in SIGNALS:
             loop.add_signal_handler(number, self._told_to_end)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         for child in self._children:
             self._watch(child)
         loading = asyncio.create_task(self._load())
@@ -106,10 +111,12 @@ class Server:
 
     async def _listen(self, listener: socket.socket) -> None:
         options = self._options
-        key = options.text("--api-key", "") or os.environ.get("VLLM_API_KEY") or None
+        keys = options.given.get("--api-key") or [os.environ.get("VLLM_API_KEY", "")]
         most_waiting = options.number("--max-num-queued-reqs", 0) or None
         figures = "--disable-log-stats" not in options.given
-        api = Api(self._engine, options.names, key=key, most_waiting=most_waiting, figures=figures)
+        api = Api(
+            self._engine, options.names, keys=tuple(filter(None, keys)), most_waiting=most_waiting, figures=figures
+        )
         say("INFO", f"Starting vLLM server on http://{options.text('--host', '0.0.0.0')}:{listener.getsockname()[1]}")
         await serve_on(listener, api)
         print("INFO:     Application startup complete.", flush=True)

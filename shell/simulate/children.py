@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 NAMES = ("VLLM::EngineCore", "VLLM::Worker")
 
 
@@ -22,6 +23,7 @@ def _start(name: str, listener: socket.socket | None) -> int:
             listener.close()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         with open("/proc/self/comm", "w", encoding="ascii") as own_name:
             own_name.write(name)
         while True:

@@ -77,6 +77,9 @@ class Engine:
         figures.waiting += 1
         try:
             await self._free[rank].acquire()
+        except asyncio.CancelledError:
+            figures.ended["abort"] += 1
+            raise
         finally:
             figures.waiting -= 1
 

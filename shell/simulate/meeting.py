@@ -81,6 +81,7 @@ async def _lead(place: Place, lost: Callable[[range], None]) -> None:
         if len(there) == place.others:
             complete.set()
         await _line(reader)
+        writer.close()
         if complete.is_set():
             lost(place.ranks_of(rank))
         elif there.get(rank) is writer:

@@ -1,10 +1,11 @@
 """The command line of ``vllm serve``, as far as a stand-in must understand it. Standard library only.
 
-`flags.txt` holds every flag of vLLM 0.10.2 to 0.33, with a 0 behind those that take no value; any other flag is
-refused as vLLM does. Flags that matter are acted upon, the others are accepted and ignored.
+`flags.txt` holds every flag of vLLM 0.10.2 to 0.33, with a 0 behind those that take no value and a + behind those that
+take several; any other flag is refused as vLLM does. Flags that matter are acted upon, the others are ignored.
 """
 
 import dataclasses
+import math
 import pathlib
 
 _SHORT = {
@@ -104,31 +105,34 @@ def parse(words: list[str]) -> Options:
     """The options of ``serve MODEL …``. Raises `UsageError` in vLLM's words."""
     if not words or words[0] != "serve":
         raise UsageError("argument subparser: invalid choice: use serve")
-    takes_value = _known_flags()
+    most_values = known_flags()
     given: dict[str, list[str]] = {}
     unknown: list[str] = []
     loose: list[str] = []
-    values = loose
+    values, room = loose, 1.0
     for word in words[1:]:
         if not _is_flag(word):
+            values = values if room else loose
             values.append(word)
+            room -= 1
             continue
         written, has_value, value = word.partition("=")
         name = _full_name(written)
         positive = name.replace("--no-", "--", 1)
-        if name not in takes_value and positive not in takes_value:
+        if positive not in most_values and name not in most_values:
             unknown.append(word)
-        given[name] = [value] if has_value else []
-        values = given[name] if takes_value.get(name, name == positive) else loose
+        room = 0 if has_value or name not in most_values else most_values[name]
+        values = given[name] = [value] if has_value else []
+    unknown += loose[1:]
     if unknown:
         raise UsageError(f"unrecognized arguments: {' '.join(unknown)}")
-    model = [*loose, *given.get("--model", []), "Qwen/Qwen3-0.6B"]
-    return Options(model=model[0], given=given)
+    return Options(model=[*loose, *given.get("--model", []), "Qwen/Qwen3-0.6B"][0], given=given)
 
 
-def _known_flags() -> dict[str, bool]:
+def known_flags() -> dict[str, float]:
+    """How many words each flag takes."""
     rows = (pathlib.Path(__file__).parent / "flags.txt").read_text().splitlines()
-    return {row.split()[0]: not row.endswith(" 0") for row in rows}
+    return {row.split()[0]: {" 0": 0, " +": math.inf}.get(row[-2:], 1) for row in rows}
 
 
 def _is_flag(word: str) -> bool:
@@ -137,5 +141,5 @@ def _is_flag(word: str) -> bool:
 
 def _full_name(written: str) -> str:
     """The long name: of a short one, of one with a dotted key of its JSON, of one with underscores."""
-    name = written.split(".")[0]
+    name = "-O" if written.startswith("-O") else written.split(".")[0]
     return _SHORT.get(name, name.replace("_", "-"))
