@@ -53,8 +53,11 @@ def _lease(address: str, port: int) -> socket.socket:
 
 
 def _lease_inodes(name: str) -> set[str]:
-    with open("/proc/net/unix") as file:
-        return {line.split()[6] for line in file if line.rstrip().endswith(f"@{name}")}
+    try:
+        with open("/proc/net/unix") as file:
+            return {line.split()[6] for line in file if line.rstrip().endswith(f"@{name}")}
+    except OSError:
+        return set()
 
 
 def _require_free(address: str, port: int) -> None:

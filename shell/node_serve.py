@@ -152,8 +152,8 @@ def run_task(task: Task, environ: Mapping[str, str]) -> int:
     lanes = Lanes()
     with ExitStack() as leases:
         cause = _run(task, lanes, leases, environ)
-        _say(task, cause, lanes.gone)
         ended = lanes.end(task.plan.grace_ms / 1000)
+    _say(task, cause, lanes.gone)
     _remove(task.scratch)
     record = TaskEnded(
         step=task.options.step,
@@ -164,8 +164,7 @@ def run_task(task: Task, environ: Mapping[str, str]) -> int:
         lanes=tuple(LaneEnded(name=g.name, pid=g.pid, code=g.code, at_ms=g.at_ms) for g in lanes.gone),
         at_ms=now_ms(),
     )
-    path = task_ended(task.options.tasks, task.options.step, task.options.launch, task.node)
-    write_atomic(path, msgspec.json.encode(record))
+    _write(task_ended(task.options.tasks, task.options.step, task.options.launch, task.node), record)
     return _exit_code(cause)
 
 
@@ -231,8 +230,15 @@ def _write_started(task: Task, lanes: Lanes) -> None:
             LaneStarted(name=lane.name, pid=lane.pid, at_ms=lane.at_ms, log=lane.log) for lane in lanes.running.values()
         ),
     )
-    path = task_started(task.options.tasks, task.options.step, task.options.launch, task.node)
-    write_atomic(path, msgspec.json.encode(record))
+    _write(task_started(task.options.tasks, task.options.step, task.options.launch, task.node), record)
+
+
+def _write(path: str, record: TaskStarted | TaskEnded) -> None:
+    """A full or broken file system must not end servers that work."""
+    try:
+        write_atomic(path, msgspec.json.encode(record))
+    except OSError as error:
+        print(f"node: {path} cannot be written: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def _raise_open_files() -> None:
@@ -253,7 +259,7 @@ def _say(task: Task, cause: TaskEnd, gone: Sequence[Gone]) -> None:
     """One line for people, in the log of the step."""
     if isinstance(cause, RankEnded):
         how = next(f"by signal {-g.code}" if g.code < 0 else f"with {g.code}" for g in gone if g.name == cause.lane)
-        text = f"{cause.lane} ended {how}; its siblings on this node are ended"
+        text = f"{cause.lane} ended {how}; its siblings on this node were ended"
     elif isinstance(cause, PortTaken):
         text = f"{cause.lane} is not started: port {cause.port} on {cause.address} is taken by {cause.holder}"
     elif isinstance(cause, LaunchFailed):

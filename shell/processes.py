@@ -9,6 +9,7 @@ import selectors
 import signal
 import subprocess
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Literal
@@ -158,10 +159,19 @@ class Reaper:
         os.write(self._wake_write, b"w")
 
     def _run(self) -> None:
+        """A callback that breaks is a bug: better to end with a traceback than to go on without hearing of exits."""
+        try:
+            self._watch_all()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(os.EX_SOFTWARE)
+
+    def _watch_all(self) -> None:
         going_on = True
         while going_on:
             for key, _ in self._selector.select():
-                going_on = key.data() and going_on
+                if self._selector.get_map().get(key.fd) is key:  # else an exit in the same batch has closed it
+                    going_on = key.data() and going_on
         self._selector.close()
         os.close(self._wake_read)
         os.close(self._wake_write)

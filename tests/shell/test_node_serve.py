@@ -175,6 +175,16 @@ def test_logs_of_launches_are_kept_apart_and_scratch_is_removed(tmp_path: Path) 
     ]
 
 
+def test_records_that_cannot_be_written_end_nothing(tmp_path: Path) -> None:
+    for name in ("writer-0.1.c1.started.json", "writer-0.1.c1.json"):
+        (tmp_path / "tasks" / name).mkdir(parents=True)
+    with worker(plan_of(["c1"], [0]), tmp_path, "c1") as running:
+        until(lambda: "started.json cannot be written: Is a directory" in running.said())
+        running.process.terminate()
+        assert running.code() == 0
+        assert "c1.json cannot be written: Is a directory" in running.said()
+
+
 def test_an_executable_that_is_not_there(tmp_path: Path) -> None:
     plan = plan_of(["c1"], [0], executable=("/no/such/vllm",))
     with worker(plan, tmp_path, "c1") as running:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from queue import SimpleQueue
 import pytest
 
 from shell.processes import Reaper
-from tests.shell.node_world import PATIENCE_S, alive, until
+from tests.shell.node_world import PATIENCE_S, REPOSITORY, alive, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -58,6 +59,15 @@ def test_all_lines_come_before_the_exit(reaper: Reaper, tmp_path: Path) -> None:
     assert set(lines[:-2]) == {"x"}
 
 
+def test_output_and_exit_that_come_together(reaper: Reaper, tmp_path: Path) -> None:
+    told: SimpleQueue[str] = SimpleQueue()
+    words = ("sh", "-c", "echo line; exec true")
+    for _ in range(60):
+        reaper.spawn(words, os.environ, str(tmp_path / "log"), lambda code: told.put(f"exit {code}"), on_line=told.put)
+    heard = [told.get(timeout=PATIENCE_S) for _ in range(120)]
+    assert sorted(heard) == ["exit 0"] * 60 + ["line"] * 60
+
+
 def test_an_exit_is_told_although_a_grandchild_keeps_the_output_open(reaper: Reaper, tmp_path: Path) -> None:
     told: SimpleQueue[int] = SimpleQueue()
     lines: SimpleQueue[str] = SimpleQueue()
@@ -103,6 +113,18 @@ def test_an_old_kernel_without_pidfd(reaper: Reaper, tmp_path: Path, monkeypatch
     told: SimpleQueue[int] = SimpleQueue()
     reaper.spawn(python("raise SystemExit(4)"), os.environ, str(tmp_path / "log"), told.put)
     assert told.get(timeout=PATIENCE_S) == 4
+
+
+def test_a_callback_that_breaks_ends_the_program(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time; from shell.processes import Reaper;"
+        "Reaper().spawn(('true',), os.environ, sys.argv[1], lambda code: 1 // code); time.sleep(600)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-c", code, str(tmp_path / "log")]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == os.EX_SOFTWARE
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_a_program_that_is_not_there(reaper: Reaper, tmp_path: Path) -> None:
