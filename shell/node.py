@@ -73,7 +73,8 @@ def _serve(options: dict[str, str]) -> int:
     if wrong:
         return _refuse(wrong)
     from core.units import StepName
-    from shell.node_serve import Options, serve
+    from shell.node_serve import serve
+    from shell.node_task import Options
 
     asked = Options(
         plan=options["plan"],
