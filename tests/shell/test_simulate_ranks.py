@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.shell.node_world import until
 from tests.shell.simulated import Simulated, free_port, is_alive, simulated
 
+pytestmark = pytest.mark.slow
 PATIENCE_S = 20
 
 
