@@ -162,7 +162,7 @@ class BackendConnection(asyncio.Protocol):
     def _read_head(self, data: bytes) -> None:
         if self.buffer:
             data, self.buffer = self.buffer + data, b""
-        while self.exchange is not None and self.answer is None:
+        while True:
             end = data.find(END) + 4
             if end < 4:
                 self.buffer = data
@@ -170,17 +170,21 @@ class BackendConnection(asyncio.Protocol):
                     self._lose(False)
                 return
             head, data = data[:end], data[end:]
-            if self._feed(head):
-                self._take_head(head, self.parser.get_status_code(), data)
+            if not self._feed(head):
+                return
+            status = self.parser.get_status_code()
+            if not 100 <= status < 200:
+                self._take_head(head, status, data)
+                return  # by now this connection may be busy with another request
+            assert self.exchange is not None
+            assert self.sink is not None
+            self.sink.begins = self.sink.ends = 0
+            self.exchange.on_interim(status, head)
 
     def _take_head(self, head: bytes, status: int, rest: bytes) -> None:
         exchange, sink = self.exchange, self.sink
         assert exchange is not None
         assert sink is not None
-        if 100 <= status < 200:
-            sink.begins = sink.ends = 0
-            exchange.on_interim(status, head)
-            return
         request = exchange.head
         self.answer = answer = read_answer_head(head, status, request.method == b"HEAD", request.modern)
         if answer.bodiless or sink.ends:

@@ -11,11 +11,11 @@ from typing_extensions import override
 
 from core.admission.decide import Reject
 from shell.endpoint.answer_head import AnswerHead
-from shell.endpoint.chunks import BadChunk, ChunkScanner
 from shell.endpoint.delivery import end_with_reset
 from shell.endpoint.exchange import Exchange
 from shell.endpoint.fields import END
 from shell.endpoint.own_answers import own_answer, refusal
+from shell.endpoint.request_body import RequestBody
 from shell.endpoint.request_head import HEAD_LIMIT, HeadFault, RequestHead, read_request_head
 
 if TYPE_CHECKING:
@@ -24,22 +24,19 @@ if TYPE_CHECKING:
 _AHEAD = 65_536
 _HEAD_SECONDS = 30.0
 _LINGER_SECONDS = 2.0
-_DISCARD_LIMIT = 1 << 20
-"""A body that nobody wants is read so far to keep the connection; a longer one ends it."""
 
 
 class ClientConnection(asyncio.Protocol):
     """States: *head* waits for a request, *body* reads one, *answer* waits for the answer, *closing* ignores input."""
 
     __slots__ = (
+        "body",
         "buffer",
-        "chunks",
         "close_after",
         "endpoint",
         "exchange",
         "expecting",
         "head",
-        "left",
         "reading",
         "since",
         "state",
@@ -54,8 +51,7 @@ class ClientConnection(asyncio.Protocol):
         self.head: RequestHead | None = None
         self.state: Literal["head", "body", "answer", "closing"] = "head"
         self.buffer = bytearray()
-        self.chunks: ChunkScanner | None = None
-        self.left = 0
+        self.body: RequestBody | None = None
         self.close_after = False
         self.expecting = False
         """The client waits for permission to send its body."""
@@ -145,13 +141,11 @@ class ClientConnection(asyncio.Protocol):
             return rest
         self.head = head
         self.close_after = not head.keep_alive
-        self.chunks = ChunkScanner() if head.chunked else None
-        self.left = head.length
-        self.state = "body" if head.chunked or head.length else "answer"
+        self.body = RequestBody(head, self.endpoint.spec.max_body_bytes)
+        self.state = "answer" if self.body.is_complete else "body"
         self.expecting = head.expects and not rest
-        limit = self.endpoint.spec.max_body_bytes
-        if limit is not None and head.length > limit:
-            self.fail(413, f"a body may have {limit} bytes")
+        if fault := self.body.fault_of_length(head.length):
+            self.fail(fault.status, fault.reason)
         elif (answer := own_answer(self.endpoint, head)) is not None:
             self._answer(answer)
         else:
@@ -172,20 +166,15 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_body(self, data: bytes) -> bytes:
         """Pass on what belongs to the body; the rest is returned."""
-        try:
-            used = min(self.left, len(data)) if self.chunks is None else self.chunks.feed(data)
-        except BadChunk as problem:
-            self._fault(HeadFault(status=400, reason=str(problem)))
-            return b""
-        self.left -= used
-        limit = self.endpoint.spec.max_body_bytes
-        if limit is not None and self.chunks is not None and self.chunks.body_bytes > limit:
-            self._fault(HeadFault(status=413, reason=f"a body may have {limit} bytes"))
+        assert self.body is not None
+        used = self.body.take(data)
+        if isinstance(used, HeadFault):
+            self._fault(used)
             return b""
         exchange = self.exchange
         if exchange is not None:
             exchange.feed(data if used == len(data) else data[:used])
-        if self.left == 0 if self.chunks is None else self.chunks.done:
+        if self.body.is_complete:
             self.state = "head" if exchange is None else "answer"
             if exchange is not None:
                 exchange.complete()
@@ -258,7 +247,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _must_not_discard(self) -> bool:
         """Whether too much of a body is still to come, or nobody knows how much."""
-        return self.state == "body" and (self.chunks is not None or self.left > _DISCARD_LIMIT)
+        return self.state == "body" and self.body is not None and not self.body.is_worth_discarding
 
     # --- the rest -----------------------------------------------------------------------------------------------
 

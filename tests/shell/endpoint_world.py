@@ -129,6 +129,8 @@ class World:
         self.endpoint = Endpoint(EndpointSpec(**{**defaults, **options}), tokens, loop, self.said.append)
         self.servers: list[FakeServer] = []
         self.port = 0
+        self.faults: list[dict[str, Any]] = []
+        loop.set_exception_handler(lambda loop, fault: self.faults.append(fault))
 
     async def start(self, *servers: FakeServer) -> None:
         loop = asyncio.get_running_loop()
@@ -209,7 +211,9 @@ def run(
 
     factory = asyncio.new_event_loop if plain_loop else uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(play())
+        world = runner.run(play())
+    assert not world.faults, world.faults
+    return world
 
 
 def status_of(answer: bytes) -> int:

@@ -406,6 +406,29 @@ def test_a_slow_reader_stops_the_server_instead_of_filling_memory() -> None:
     run(story, FakeServer(flood))
 
 
+def test_a_client_that_reads_nothing_does_not_get_further_answers_kept_for_it() -> None:
+    body = b"x" * 200_000
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    server = FakeServer(says(answer))
+
+    async def story(world: World) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.port, limit=1 << 12)
+        for number in range(200):
+            writer.write(post(b"%d" % number))
+        await world.until(lambda: any(client.write_paused for client in world.endpoint.clients))
+        before = -1
+        while before != len(server.requests):
+            before = len(server.requests)
+            await asyncio.sleep(0.05)
+        assert before < 150
+        for _ in range(200):
+            await reader.readexactly(len(answer))
+        assert len(server.requests) == 200
+        writer.close()
+
+    run(story, server)
+
+
 def test_a_slow_server_stops_the_client() -> None:
     async def story(world: World) -> None:
         taken = asyncio.Event()

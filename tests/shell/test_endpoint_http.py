@@ -1,6 +1,7 @@
 """HTTP as it is meant: what passes through the endpoint is what was sent, and what is not HTTP does not pass."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -138,6 +139,21 @@ def test_pipelined_requests_are_answered_in_their_order() -> None:
 
     server = FakeServer(echo)
     run(story, server, FakeServer(echo))
+
+
+def test_pipelined_answers_with_large_bodies_stay_apart() -> None:
+    async def echo(server: FakeServer, request: bytes, writer: Writer) -> None:
+        body = body_of(request) * 20_000
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        writer.write(b"".join(post(b"%03d" % number) for number in range(100)))
+        for number in range(100):
+            assert body_of(await read_message(reader)) == b"%03d" % number * 20_000
+        writer.close()
+
+    run(story, FakeServer(echo))
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 204 No Content", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5"])
@@ -337,21 +353,38 @@ def test_what_is_not_an_answer_does_not_reach_the_client(answer: bytes) -> None:
     run(story, FakeServer(says(answer)))
 
 
+EVIL = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+
+
 @pytest.mark.parametrize("framing", [b"Content-Length: 2\r\n\r\nok", b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"])
-def test_what_a_server_sends_beyond_its_answer_does_not_reach_the_client(framing: bytes) -> None:
-    server = FakeServer(says(b"HTTP/1.1 200 OK\r\n" + framing + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"))
+def test_an_answer_with_another_one_behind_it_is_not_believed(framing: bytes) -> None:
+    server = FakeServer(says(b"HTTP/1.1 200 OK\r\n" + framing + EVIL))
+
+    async def story(world: World) -> None:
+        assert status_of(await world.ask(post())) == 502
+
+    run(story, server)
+
+
+def test_an_answer_that_nobody_asked_for_reaches_nobody() -> None:
+    async def late(server: FakeServer, request: bytes, writer: Writer) -> None:
+        writer.write(OK)
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(EVIL)
+
+    server = FakeServer(late)
 
     async def story(world: World) -> None:
         reader, writer = await world.connect()
-        got = b""
-        for _ in range(2):
-            writer.write(get())
-            await world.until(lambda: world.endpoint.exchanges == 0)
+        for number in range(3):
+            writer.write(post(b"%d" % number))
+            assert await read_message(reader) == OK
+            await world.until(partial(lambda seen: server.left > seen, number))
         writer.close()
-        got = await ends_early(reader)
-        assert b"evil" not in got
 
     run(story, server)
+    assert server.connections == 3
 
 
 def test_an_early_answer_reaches_a_client_that_is_still_sending() -> None:
