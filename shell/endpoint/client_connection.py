@@ -14,7 +14,7 @@ from shell.endpoint.answer_head import AnswerHead
 from shell.endpoint.delivery import end_with_reset
 from shell.endpoint.exchange import Exchange
 from shell.endpoint.fields import END
-from shell.endpoint.own_answers import own_answer, refusal
+from shell.endpoint.own_answers import failure, own_answer, refusal
 from shell.endpoint.request_body import RequestBody
 from shell.endpoint.request_head import HEAD_LIMIT, HeadFault, RequestHead, read_request_head
 
@@ -225,7 +225,7 @@ class ClientConnection(asyncio.Protocol):
 
     def fail(self, status: int, message: str) -> None:
         """The request cannot be answered as it was meant to be."""
-        self._answer(refusal(Reject(status=status, retry_after_seconds=None, reason="down"), self.head, message))
+        self._answer(failure(status, message, self.head))
 
     def break_off(self, hard: bool) -> None:
         """The answer ends here though it is not complete: the client sees a connection that closes too early.
@@ -254,9 +254,7 @@ class ClientConnection(asyncio.Protocol):
     def _answer(self, answer: bytes) -> None:
         """An answer of our own. Who waits for permission to send a body never sends it now, so nothing can follow."""
         assert self.head is not None
-        if self.expecting and self.state == "body":
-            self.close_after = True
-        if self.endpoint.state.draining:
+        if self.endpoint.state.draining or (self.expecting and self.state == "body"):
             self.close_after = True
         closing = self.close_after or self._must_not_discard()
         option = b"Connection: close\r\n" if closing else b"" if self.head.modern else b"Connection: keep-alive\r\n"
@@ -273,8 +271,7 @@ class ClientConnection(asyncio.Protocol):
         if begun:
             self.break_off(hard=True)
             return
-        decision = Reject(status=fault.status, retry_after_seconds=None, reason="down")
-        answer = refusal(decision, None, fault.reason)
+        answer = failure(fault.status, fault.reason, None)
         self.write(answer.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
         self._hang_up(unread=True)
 

@@ -32,13 +32,18 @@ def own_answer(endpoint: "Endpoint", head: RequestHead) -> bytes | None:
     return None
 
 
-def refusal(decision: Reject, head: RequestHead | None, message: str = "") -> bytes:
-    """A refusal in words. `head` is None when the request could not be read."""
-    error = {"message": message or _WORDS[decision.reason], "type": _type_of(decision.status), "code": decision.status}
+def refusal(decision: Reject, head: RequestHead | None) -> bytes:
+    """A refusal in words."""
     extra = b"" if decision.retry_after_seconds is None else b"Retry-After: %d\r\n" % decision.retry_after_seconds
     if decision.status == 401:
         extra = b"WWW-Authenticate: Bearer\r\n"
-    return _message(decision.status, b"application/json", msgspec.json.encode({"error": error}), extra, head)
+    return failure(decision.status, _WORDS[decision.reason], head, extra)
+
+
+def failure(status: int, message: str, head: RequestHead | None, extra: bytes = b"") -> bytes:
+    """An error as the OpenAI API words it. `head` is None when the request could not be read."""
+    error = {"message": message, "type": _type_of(status), "code": status}
+    return _message(status, b"application/json", msgspec.json.encode({"error": error}), extra, head)
 
 
 def _type_of(status: int) -> str:
