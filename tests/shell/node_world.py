@@ -1,7 +1,6 @@
 """Helpers of the node tests: hand-made plans, node workers as real processes, and waiting without fixed times."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -142,18 +141,13 @@ class Worker:
 
 @contextmanager
 def worker(plan: BoundPlan, folder: Path, node: str, launch: int = 1, **environ: str) -> Iterator[Worker]:
-    """A node worker; whatever of it is left in the end is killed."""
+    """A node worker that is told to stop in the end, unless the test has ended it."""
     running = Worker(plan, folder, node, launch, **environ)
     try:
         yield running
     finally:
-        leftovers = family(running.process.pid)
-        if running.process.poll() is None:
-            running.process.kill()
-        running.process.wait()
-        for pid in leftovers:
-            if alive(pid):
-                os.kill(pid, signal.SIGKILL)
+        running.process.terminate()
+        running.process.wait(PATIENCE_S)
 
 
 def family(pid: int) -> list[int]:
