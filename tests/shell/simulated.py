@@ -34,7 +34,7 @@ class Simulated:
         return self._log.read_text()
 
     def client(self, **more: Any) -> httpx.Client:
-        return httpx.Client(base_url=self.url, trust_env=False, timeout=20, **more)
+        return httpx.Client(base_url=self.url, trust_env=False, **{"timeout": 20, **more})
 
     def is_ready(self) -> bool:
         assert self.process.poll() is None, self.log

@@ -170,3 +170,8 @@ def test_slots_and_the_queue(tmp_path: Path) -> None:
         asyncio.run(ask(3))
         until(lambda: client.get("/load").json() == {"server_load": 0})  # nobody waits for them any more
         assert 'finished_reason="abort",model_name="org/model"} 3.0' in client.get("/metrics").text
+
+
+def test_a_slot_is_free_again(tmp_path: Path) -> None:
+    with simulated(tmp_path, "--max-num-seqs=1") as server, server.client(timeout=5) as client:
+        assert [server.chat(client, str(number)).status_code for number in range(3)] == [200] * 3
