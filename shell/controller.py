@@ -1,7 +1,6 @@
 """One attempt from its beginning to its end: facts, bind, supervision, result."""
 
 import os
-import secrets
 import signal
 import sys
 import time
@@ -67,8 +66,8 @@ class _Exits:
             self.world.on_step_exit(step, launch, code)
 
 
-def run_attempt(root: str, shard: int) -> int:
-    """Run the next attempt at a shard; the exit code."""
+def run_attempt(root: str, shard: int, scratch: str) -> int:
+    """Run the next attempt at a shard; the exit code. `scratch` is for what simulated nodes keep on their disks."""
     started = time.time_ns() // 1_000_000
     clock = time.monotonic()
     try:
@@ -96,9 +95,8 @@ def run_attempt(root: str, shard: int) -> int:
         print(story[-1], flush=True)
 
     say(f"shard {shard}, attempt {number}, on {len(hosts)} simulated nodes: {paths.root}")
-    finished = _Work(run, record, plan, shard_of(plan.invocation.num_records, plan.request.array_count, shard)).run(
-        number, paths, job_id, hosts, say
-    )
+    work = _Work(run, record, plan, shard_of(plan.invocation.num_records, plan.request.array_count, shard), scratch)
+    finished = work.run(number, paths, job_id, hosts, say)
     ended = msgspec.structs.replace(
         attempt,
         ended_unix_ms=time.time_ns() // 1_000_000,
@@ -122,8 +120,8 @@ class _Ended(msgspec.Struct, frozen=True, kw_only=True):
 class _Work:
     """The stages of one attempt."""
 
-    def __init__(self, run: RunPaths, record: RunRecord, plan: RunPlan, shard: Shard) -> None:
-        self._run, self._record, self._plan, self._shard = run, record, plan, shard
+    def __init__(self, run: RunPaths, record: RunRecord, plan: RunPlan, shard: Shard, scratch: str) -> None:
+        self._run, self._record, self._plan, self._shard, self._scratch = run, record, plan, shard, scratch
 
     def run(
         self, number: int, paths: AttemptPaths, job_id: str, hosts: Sequence[NodeName], say: Callable[[str], None]
@@ -134,10 +132,13 @@ class _Work:
         token = new_token(f"{paths.root}/server.token")
         new_token(f"{paths.root}/client.token")
         exits, reaper = _Exits(), Reaper()
-        folder = f"/tmp/dd-slurm-{os.getuid()}-{secrets.token_hex(4)}"
         gpus = gpus_on_slots([d.placement for d in self._plan.deployments])
         job = LocalJob(
-            job_id, local_nodes(hosts, gpus, folder), tasks=paths.tasks, logs=paths.logs, bundle=self._record.bundle
+            job_id,
+            local_nodes(hosts, gpus, self._scratch),
+            tasks=paths.tasks,
+            logs=paths.logs,
+            bundle=self._record.bundle,
         )
         launcher = LocalLauncher(job, reaper, exits, {**os.environ, SERVER_TOKEN: token})
         attempt = Attempt(run_id=self._record.run_id, shard=self._shard.index, number=number, job_id=job_id)

@@ -28,14 +28,21 @@ def main(argv: list[str]) -> int:
     if options is None:
         print(USAGE, end="", file=sys.stderr)
         return EX_USAGE
+    import os
+    import secrets
+    import shutil
+
     from shell.guard import guarded
+
+    root, shard = options
+    scratch = f"/tmp/dd-slurm-{os.getuid()}-{secrets.token_hex(4)}"
 
     def work() -> int:
         from shell.controller import run_attempt
 
-        return run_attempt(*options)
+        return run_attempt(root, shard, scratch)
 
-    return guarded(work)
+    return guarded(work, clean_up=lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
 def _options(argv: list[str]) -> tuple[str, int] | None:

@@ -6,7 +6,8 @@ Rules, in this order:
    with its quota of GPUs. The client is on slot 0.
 2. A replica takes `nodes_per_replica` consecutive nodes (derived when not given: as few as hold its ranks) and the same
    GPUs on each; as many replicas as fit stand side by side on such a group (lanes).
-3. `nodes_per_replica` without `pipeline_parallel` means pipeline stages over that many nodes, unless the tensor group itself is larger than a node or there are data-parallel ranks to spread.
+3. `nodes_per_replica` without `pipeline_parallel` means pipeline stages over that many nodes, unless the tensor group
+   itself is larger than a node or there are data-parallel ranks to spread.
 4. Data parallel without expert parallel is a dense model: its ranks share nothing, so they are planned as independent
    replicas, which the endpoint balances. With expert parallel they are one group and one failure domain; how their load
    is balanced is `_load_balancing`.
