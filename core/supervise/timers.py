@@ -12,7 +12,7 @@ from core.supervise.change import (
     with_times,
     with_unit,
 )
-from core.supervise.effects import Effect, ProbeServer, Rebind, SignalEndpoint, SignalServer
+from core.supervise.effects import ProbeServer, Rebind, SignalEndpoint, SignalServer
 from core.supervise.plan import SupervisePlan
 from core.supervise.relaunch import bury
 from core.supervise.state import (
@@ -34,7 +34,8 @@ from core.units import MonotonicMs
 
 def on_timer(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
     """Everything that is due, units in planner order."""
-    effects: list[Effect] = []
+    state, first = _client_due(plan, state, at)
+    effects = list(first)
     for unit in state.units:
         state, done = _unit_due(plan, state, unit, at)
         effects += done
@@ -48,15 +49,18 @@ def on_timer(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
             phase = Stopping(verdict=state.phase.verdict, stage=state.phase.stage, kill_at=later)
             state = with_phase(state, phase)
         return state, tuple(effects)
-    if isinstance(state.client, Preparing) and at >= state.client.deadline:
-        reasons = (f"it was not prepared within {plan.prepare_timeout_ms // 1000} s",)
-        state, done = stop(plan, state, ClientFailed(code=0, reasons=reasons), at)
-        effects += done
     if at >= state.probe_at and isinstance(state.phase, Running):
         effects += (ProbeServer(step=u.step, launch=u.launch) for u in state.units if isinstance(u.life, Booting))
         again = MonotonicMs(at + plan.probe_every_ms)
         state = with_times(state, probe_at=again, wake_at=state.wake_at, readiness=state.readiness)
     return state, tuple(effects)
+
+
+def _client_due(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
+    if not isinstance(state.phase, Running) or not isinstance(state.client, Preparing) or at < state.client.deadline:
+        return state, ()
+    reasons = (f"it was not prepared within {plan.prepare_timeout_ms // 1000} s",)
+    return stop(plan, state, ClientFailed(code=0, reasons=reasons), at)
 
 
 def _unit_due(plan: SupervisePlan, state: State, unit: Unit, at: MonotonicMs) -> Move:
