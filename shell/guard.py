@@ -48,8 +48,9 @@ def guarded(main: Callable[[], int], starter: int | None = None, clean_up: Calla
 
 
 def _work(main: Callable[[], int], guard: int, mask: set[int] | set[signal.Signals]) -> int:
-    """What `main` gives; a traceback and 70 when it breaks."""
+    """What `main` gives; a traceback and 70 when it breaks. It cleans up too: its guard may be the one that is gone."""
     try:
+        adopt_orphans()
         for number in _FORWARDED:
             signal.signal(number, signal.SIG_DFL)
         end_with(guard)
@@ -63,6 +64,8 @@ def _work(main: Callable[[], int], guard: int, mask: set[int] | set[signal.Signa
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        kill_descendants(_KILL_TIMEOUT_S)
 
 
 def _watch(worker: int) -> int:
