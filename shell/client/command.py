@@ -75,14 +75,22 @@ def _run_in_session(argv: list[str], folder: str | None, environ: dict[str, str]
 
     What the program leaves behind is killed by the guard of the client (`shell.guard`).
     """
-    child = subprocess.Popen(argv, cwd=folder, env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
+    asked: list[int] = []
+    leader: list[int] = []
 
     def pass_on(number: int, _: object) -> None:
-        _signal(child.pid, signal.SIGKILL if number == signal.SIGALRM else number)
+        """Installed before the program starts, so that a signal in between is kept for it and not deadly for us."""
+        asked.append(signal.SIGKILL if number == signal.SIGALRM else number)
         signal.alarm(GRACE_S)
+        for pid in leader:
+            _signal(pid, asked[-1])
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         signal.signal(number, pass_on)
+    child = subprocess.Popen(argv, cwd=folder, env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
+    leader.append(child.pid)
+    for number in tuple(asked):
+        _signal(child.pid, number)
     return child.wait()
 
 
