@@ -10,6 +10,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from core.codec import compact_json
 from core.supervise.effects import Effect, WakeAt
 from core.supervise.events import Event, TimerFired
@@ -21,6 +23,13 @@ from core.units import MonotonicMs
 
 Call: TypeAlias = Callable[[], None]
 """Work for the thread that owns the state, which alone may start processes; not an event and not in the journal."""
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True, tag="begun", tag_field="kind"):
+    """The first line of a journal: with it and the events below, all states can be worked out again."""
+
+    at: MonotonicMs
+    plan: SupervisePlan
 
 
 class World(Protocol):
@@ -53,8 +62,9 @@ class Interpreter:
 
     def run(self, world: World) -> Verdict:
         """Block until the attempt has ended and nothing of it runs any more."""
-        self._journal(compact_json(self._plan))
-        state, effects = begin(self._plan, monotonic_ms())
+        begun = Begun(at=monotonic_ms(), plan=self._plan)
+        self._journal(compact_json(begun))
+        state, effects = begin(self._plan, begun.at)
         while True:
             for effect in effects:
                 if isinstance(effect, WakeAt):
