@@ -89,8 +89,8 @@ def _run_in_session(argv: list[str], folder: str | None, environ: dict[str, str]
         signal.signal(number, pass_on)
     child = subprocess.Popen(argv, cwd=folder, env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
     leader.append(child.pid)
-    for number in tuple(asked):
-        _signal(child.pid, number)
+    for kept in tuple(asked):
+        _signal(child.pid, kept)
     return child.wait()
 
 
