@@ -153,9 +153,7 @@ class RanksNotDivisible(msgspec.Struct, frozen=True, kw_only=True, tag="ranks-no
     nodes_per_replica: int
 
 
-class SharedNodeOverfull(
-    msgspec.Struct, frozen=True, kw_only=True, tag="shared-node-overfull", tag_field="code"
-):
+class SharedNodeOverfull(msgspec.Struct, frozen=True, kw_only=True, tag="shared-node-overfull", tag_field="code"):
     """The quotas of deployments on one shared node overlap or exceed its GPUs."""
 
     at: At
@@ -236,6 +234,7 @@ class DeviceMaskUnfit(msgspec.Struct, frozen=True, kw_only=True, tag="device-mas
     at: At
     mask: str
     reason: str
+    instead: str
 
 
 class PathUnusable(msgspec.Struct, frozen=True, kw_only=True, tag="path-unusable", tag_field="code"):

@@ -39,6 +39,11 @@ def as_text(problem: p.Problem) -> str:
     return f"{place}: {said.message} [{said.code}]\n    hint: {said.hint}"
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _words(problem: p.Problem) -> tuple[str, str]:
     match problem:
         case p.Unreadable(reason=reason):
@@ -79,27 +84,31 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             return _too_few_gpus(problem)
         case p.NodesNotDivisible(nodes=nodes, nodes_per_replica=each):
             return (
-                f"{nodes} nodes cannot be shared out in replicas of {each} nodes",
-                f"use a multiple of {each} nodes, or another nodes_per_replica",
+                f"{counted(nodes, 'node')} cannot be shared out in replicas of {counted(each, 'node')}",
+                f"use a multiple of {counted(each, 'node')}, or another nodes_per_replica",
             )
         case p.RanksNotDivisible():
             ranks = problem.tensor_parallel * problem.pipeline_parallel * problem.data_parallel
+            nodes_of_one = counted(problem.nodes_per_replica, "node")
             return (
                 f"{ranks} ranks (TP {problem.tensor_parallel} x PP {problem.pipeline_parallel} x "
-                f"DP {problem.data_parallel}) cannot be spread evenly over {problem.nodes_per_replica} nodes "
+                f"DP {problem.data_parallel}) cannot be spread evenly over {nodes_of_one} "
                 "with whole or evenly cut tensor groups",
                 "choose sizes whose product is a multiple of nodes_per_replica, with tensor_parallel a divisor "
                 "or a multiple of the ranks per node",
             )
         case p.SharedNodeOverfull(node_group=group, wanted=wanted, gpus_per_node=gpus):
             return (
-                f"the shared node {group!r} has {gpus} GPUs, asked for are {', '.join(wanted)}",
+                f"the shared node {group!r} has {counted(gpus, 'GPU')}, asked for are {', '.join(wanted)}",
                 "lower gpus_per_node or change gpu_start_index so that the ranges fit side by side",
             )
         case p.BudgetUnfit(gpus=gpus, needed=needed, reason=reason):
-            return f"a budget of {gpus} GPUs does not suffice: {reason}", f"give at least {needed} GPUs"
+            return (
+                f"a budget of {counted(gpus, 'GPU')} does not suffice: {reason}",
+                f"give at least {counted(needed, 'GPU')}",
+            )
         case p.ExecutorUnfit(executor=executor, reason=reason, instead=instead):
-            return f"the executor {executor!r} cannot be used: {reason}", f"use {instead!r}"
+            return f"the executor {executor!r} cannot be used: {reason}", f"use {instead}"
         case p.PathNotMounted(path_on_host=path, mounts=mounts):
             return (
                 f"no container mount covers {path!r} (mounted: {', '.join(mounts) or 'nothing'})",
@@ -113,16 +122,19 @@ def _words(problem: p.Problem) -> tuple[str, str]:
         case p.NotInAllocation():
             return "not set: this does not run inside a Slurm job", "start it with sbatch, or rehearse locally"
         case p.NodeCountMismatch(planned=planned, granted=granted):
-            return f"planned for {planned} nodes, got {granted}", "submit again, or lower the number of nodes"
+            return (
+                f"planned for {counted(planned, 'node')}, got {granted}",
+                "submit again, or lower the number of nodes",
+            )
         case p.FactsMissing(reason=reason):
             return f"the node did not report: {reason}", "exclude the node, or look at its log"
         case p.DevicesTooFew(planned=planned, found=found):
             return (
-                f"{found} GPUs are visible, {planned} are planned",
+                f"{counted(found, 'GPU')} visible, {planned} planned",
                 "check gpus_per_node of the profile and the GRES of the node",
             )
-        case p.DeviceMaskUnfit(mask=mask, reason=reason):
-            return f"the device mask {mask!r} does not fit: {reason}", "use indices, or a newer vLLM"
+        case p.DeviceMaskUnfit(mask=mask, reason=reason, instead=instead):
+            return f"the device mask {mask!r} does not fit: {reason}", f"use {instead}"
         case p.PathUnusable(path=path, state=state, wanted=wanted):
             return (
                 f"{path!r} is {state}, a {wanted} is needed",
@@ -176,7 +188,7 @@ def _too_few_gpus(problem: p.TooFewGpus) -> tuple[str, str]:
     needed = sizes[0] * sizes[1] * sizes[2]
     have = problem.nodes * problem.gpus_per_node
     return (
-        f"one replica of {' x '.join(names) or 'TP 1'} needs {needed} GPUs, "
-        f"{problem.nodes} nodes of {problem.gpus_per_node} GPUs have {have}",
+        f"one replica of {' x '.join(names) or 'TP 1'} needs {counted(needed, 'GPU')}, "
+        f"{counted(problem.nodes, 'node')} of {counted(problem.gpus_per_node, 'GPU')} gives {have}",
         f"add nodes (at least {-(-needed // problem.gpus_per_node)} per replica) or lower tensor_parallel",
     )

@@ -16,6 +16,8 @@ from core.plan.steps import Probe
 TIMEOUT = httpx.Timeout(5.0)
 COMPLETION_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 """The first token after a cold start waits for kernels to compile."""
+_NO_COMPLETIONS = (400, 404, 405, 422, 501)
+"""What a model without completions (embeddings, pooling) says: the engine is not asked, but the API is right."""
 
 
 class NotYet(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,12 +63,14 @@ def _ask(client: httpx.Client, target: Probe) -> Answer:
     if health.status_code != 200:
         return NotYet(why=f"{target.readiness_path} answers {health.status_code}")
     listed = client.get("/v1/models")
-    if listed.status_code == 401:
+    if listed.status_code in (401, 403):
         return Foreign(found=("a server that does not know our token",), wanted=target.names)
+    if listed.status_code != 200:
+        return NotYet(why=f"/v1/models answers {listed.status_code}")
     try:
         names = tuple(model.id for model in msgspec.json.decode(listed.content, type=_Models).data)
     except msgspec.DecodeError:
-        return NotYet(why=f"/v1/models answers {listed.status_code} without a list of models")
+        return NotYet(why="/v1/models answers without a list of models")
     if not set(target.names) <= set(names):
         return Foreign(found=names, wanted=target.names)
     return _one_token(client, target.names[0])
@@ -75,7 +79,6 @@ def _ask(client: httpx.Client, target: Probe) -> Answer:
 def _one_token(client: httpx.Client, model: str) -> Answer:
     request: Mapping[str, object] = {"model": model, "prompt": "1", "max_tokens": 1}
     answer = client.post("/v1/completions", json=request, timeout=COMPLETION_TIMEOUT)
-    if answer.status_code >= 500 or answer.status_code == 429:
-        return NotYet(why=f"a completion of one token answers {answer.status_code}")
-    # A model without completions (embeddings, pooling) says so with 4xx: the engine is not asked, the API is right.
-    return Serves()
+    if answer.status_code == 200 or answer.status_code in _NO_COMPLETIONS:
+        return Serves()
+    return NotYet(why=f"a completion of one token answers {answer.status_code}")

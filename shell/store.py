@@ -6,38 +6,46 @@ A write is a temporary file, fsync, rename, fsync of the folder; on NFS too, wit
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 
 def make_folder(path: str) -> None:
-    """The folder and its parents, readable by their owner only."""
+    """The folder and those parents that are missing, readable by their owner only."""
+    parent = os.path.dirname(path.rstrip("/"))
+    if parent and not os.path.isdir(parent):
+        make_folder(parent)
     os.makedirs(path, mode=0o700, exist_ok=True)
 
 
 def write_atomic(path: str, content: bytes) -> None:
     """Replace the file as a whole."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        _write_new(temporary, content)
+    with _temporary(path, content) as temporary:
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
     _sync_folder(os.path.dirname(path))
 
 
 def create_once(path: str, content: bytes) -> bool:
     """Make the file unless it exists already; whoever links first wins. False when somebody else did."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    _write_new(temporary, content)
+    with _temporary(path, content) as temporary:
+        try:
+            os.link(temporary, path)
+            won = True
+        except FileExistsError:
+            won = _same_file(temporary, path)
+    _sync_folder(os.path.dirname(path))
+    return won
+
+
+@contextlib.contextmanager
+def _temporary(path: str, content: bytes) -> Iterator[str]:
+    """A file beside `path` with this content, gone afterwards; its name is one that no other process or node has."""
+    temporary = f"{path}.{os.urandom(8).hex()}.tmp"
     try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return _same_file(temporary, path)
+        _write_new(temporary, content)
+        yield temporary
     finally:
-        os.unlink(temporary)
-        _sync_folder(os.path.dirname(path))
-    return True
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _same_file(left: str, right: str) -> bool:
@@ -63,7 +71,7 @@ def open_journal(path: str) -> int:
 
 
 def _write_new(path: str, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         view = memoryview(content)
         while view:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from returns.pipeline import is_successful
-from returns.result import Result, Success
+from returns.result import Success
 
 from core.outcome import Outcome, refuse, unless
 from core.plan.bound import (
@@ -42,7 +42,7 @@ MOST_STEPS = 256
 CLIENT_SLOT = 0
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A process before its ports are known. A process without an API has no `http`."""
 
     slot: int
@@ -78,11 +78,12 @@ def bind(
     matched = tuple(match_facts(hosts[: plan.request.nodes], facts))
     nodes = tuple(found for found in matched if isinstance(found, NodeFacts))
     missing = tuple(found for found in matched if not isinstance(found, NodeFacts))
-    judged = tuple(node_problems(plan, nodes)) if nodes and rehearsal is None else ()
-    return Result.do(
-        _assemble(plan, nodes, attempt, bundle, rehearsal, processes, ports)
-        for processes in unless((*missing, *judged), _processes(plan, nodes))
-        for ports in _ports(plan, nodes, processes, attempt)
+    judged = tuple(node_problems(plan, matched)) if nodes and rehearsal is None else ()
+    if missing or judged:
+        return refuse(*missing, *judged)
+    processes = _processes(plan, nodes)
+    return _ports(plan, nodes, processes, attempt).map(
+        lambda ports: _assemble(plan, nodes, attempt, bundle, rehearsal, processes, ports)
     )
 
 

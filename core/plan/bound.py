@@ -1,7 +1,8 @@
 """What is done with what Slurm gave: the plan that every node reads. Names, addresses, ports and masks live here only.
 
 Derived values are not stored: `core.plan.steps` gives the job steps of a plan and the processes of a node,
-`core.vllm.serve_args` the command of a process. Runs inside the serving container: standard library and msgspec only.
+`core.vllm.serve_args` the command of a process. Structs of which a large plan has thousands are `gc=False`: nothing in
+them can form a cycle. Runs inside the serving container: standard library and msgspec only.
 """
 
 from typing import Literal, TypeAlias
@@ -28,7 +29,7 @@ class EnvSecret(msgspec.Struct, frozen=True, kw_only=True, tag="secret", tag_fie
 EnvItem: TypeAlias = EnvVar | EnvSecret
 
 
-class BoundNode(msgspec.Struct, frozen=True, kw_only=True):
+class BoundNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A node of the allocation in planner order; its index in `BoundPlan.nodes` is its slot."""
 
     name: NodeName
@@ -39,20 +40,20 @@ class BoundNode(msgspec.Struct, frozen=True, kw_only=True):
     """How a process must name GPU 0, 1, … of this node in its mask."""
 
 
-class Serving(msgspec.Struct, frozen=True, kw_only=True, tag="serving", tag_field="kind"):
+class Serving(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="serving", tag_field="kind"):
     """The process has an HTTP API of its own."""
 
     http_port: Port
 
 
-class Headless(msgspec.Struct, frozen=True, kw_only=True, tag="headless", tag_field="kind"):
+class Headless(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="headless", tag_field="kind"):
     """The process only carries workers or engines."""
 
 
 Role: TypeAlias = Serving | Headless
 
 
-class Lane(msgspec.Struct, frozen=True, kw_only=True):
+class Lane(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One ``vllm serve`` process.
 
     `rank` counts the processes of its replica from 0. `internal_port` is the start of the process's own range of
@@ -67,7 +68,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     launch_delay_ms: int
 
 
-class Replica(msgspec.Struct, frozen=True, kw_only=True):
+class Replica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One engine (or one data-parallel group): the failure domain. Its leader is `lanes[0]`.
 
     `master_port` is the rendezvous of ranks over nodes, `rpc_port` that of data-parallel ranks; both on the leader's

@@ -9,6 +9,7 @@ from core.plan.ports import DEFAULT_LOW
 from core.plan.shards import shard_of
 from core.plan.steps import steps_of
 from core.plan.topology import replicas_of
+from core.report import counted
 
 
 def explain(plan: RunPlan) -> str:
@@ -39,10 +40,11 @@ def _work(plan: RunPlan) -> Iterator[str]:
 
 def _request(plan: RunPlan) -> Iterator[str]:
     asked = plan.request
-    gpus = "all GPUs (nodes taken whole)" if asked.gpus_per_node is None else f"{asked.gpus_per_node} GPUs"
+    gpus = "all GPUs (nodes taken whole)" if asked.gpus_per_node is None else counted(asked.gpus_per_node, "GPU")
     yield ""
     yield "asked of Slurm"
-    yield f"  {asked.nodes} nodes with {gpus} each, for {asked.time_limit}, as {asked.job_name!r}"
+    nodes, each = counted(asked.nodes, "node"), " each" * (asked.nodes > 1)
+    yield f"  {nodes} with {gpus}{each}, for {asked.time_limit}, as {asked.job_name!r}"
     if asked.array_count > 1:
         yield f"  {asked.array_count} array tasks, at most {asked.max_concurrent} at a time, each with such nodes"
     where = (

@@ -59,10 +59,12 @@ def match_facts(hosts: Sequence[NodeName], facts: Sequence[NodeFacts]) -> Iterat
         yield found or FactsMissing(at=At(source=f"node {host}"), reason="no facts file")
 
 
-def node_problems(plan: RunPlan, facts: Sequence[NodeFacts]) -> Iterator[Problem]:
-    """Everything that speaks against the nodes, node by node, in slot order."""
-    addresses = choose_addresses(facts, plan.site.interface)
-    for slot, (node, address) in enumerate(zip(facts, addresses, strict=True)):
+def node_problems(plan: RunPlan, matched: Sequence[NodeFacts | Problem]) -> Iterator[Problem]:
+    """Everything that speaks against the nodes, node by node, in slot order. Those that did not report are skipped."""
+    facts = {slot: node for slot, node in enumerate(matched) if isinstance(node, NodeFacts)}
+    addresses = choose_addresses(tuple(facts.values()), plan.site.interface)
+    first = next(iter(facts.values()))
+    for (slot, node), address in zip(facts.items(), addresses, strict=True):
         at = At(source=f"node {node.node}")
         if address is None:
             found = tuple(f"{a.interface} {a.address}" for a in node.addresses)
@@ -71,7 +73,7 @@ def node_problems(plan: RunPlan, facts: Sequence[NodeFacts]) -> Iterator[Problem
         yield from _devices(node, here, at)
         yield from _paths(node, at)
         yield from _limits(node, here, at)
-        yield from _versions(node, here, facts[0], at)
+        yield from _versions(node, here, first, at)
 
 
 def _slots(deployment: DeploymentPlan) -> range:

@@ -29,14 +29,20 @@ def first_port(job_id: str, shard: int, low: int, high: int) -> int:
 def assign_ports(low: int, high: int, start: int, taken: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...] | None:
     """The first port of a run of `size` free ports for each of `sizes`, all disjoint; None when they do not fit.
 
-    `taken` is sorted. The search goes upwards from `start` and once round.
+    `taken` is sorted. The search goes upwards from `start` and once round; in a narrow range, where the way round cuts
+    a run in two, it begins at `low` instead.
     """
+    found = _from(low, high, start, taken, sizes)
+    return found if found is not None or start == low else _from(low, high, low, taken, sizes)
+
+
+def _from(low: int, high: int, start: int, taken: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...] | None:
     found: list[int] = []
-    at, stop, wrapped = start, high + 1, False
+    at, stop = start, high + 1
     for size in sizes:
         place = _free_run(at, stop, taken, size)
-        if place is None and not wrapped:
-            wrapped, stop = True, start
+        if place is None and stop > start:
+            stop = start
             place = _free_run(low, stop, taken, size)
         if place is None:
             return None

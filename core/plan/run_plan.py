@@ -22,7 +22,7 @@ from core.plan.model import (
     SitePlan,
 )
 from core.plan.paths import is_path, map_path
-from core.plan.topology import Placement, place, slots_needed
+from core.plan.topology import Placement, gpus_on_slots, place, slots_needed
 from core.problem import At, MissingField, UnknownName
 from core.suggest import nearest
 from core.units import Alias
@@ -220,9 +220,7 @@ def _gpus_to_request(profile: Profile, placements: Sequence[Placement]) -> int:
     """All GPUs of a node; with `auto` as many as the largest replica needs there, since GRES wants a number."""
     if profile.gpus_per_node != "auto":
         return profile.gpus_per_node
-    return max(
-        placement.gpu_start + (placement.gpus_per_node or placement.gpus_per_replica_node) for placement in placements
-    )
+    return max(gpus_on_slots(placements))
 
 
 def _notes(deployments: Sequence[Deployment], placements: Sequence[Placement]) -> Iterator[str]:
@@ -240,4 +238,4 @@ def _notes(deployments: Sequence[Deployment], placements: Sequence[Placement]) -
         if placement.gpus_per_node is None:
             yield f"{alias}: GPUs per node are counted on the nodes; replicas follow from what is found"
         if placement.gpus_per_node == 0:
-            yield f"{alias}: no GPUs: one replica per group of {parallel.nodes} nodes, on CPUs"
+            yield f"{alias}: no GPUs: one replica per {parallel.nodes} node{'s' * (parallel.nodes > 1)}, on CPUs"

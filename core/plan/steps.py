@@ -36,15 +36,21 @@ def steps_of(plan: BoundPlan) -> tuple[Step, ...]:
 
 
 def _steps_of(deployment: BoundDeployment) -> Iterator[Step]:
-    size = deployment.replicas_per_step
-    for first in range(0, len(deployment.replicas), size):
-        group = deployment.replicas[first : first + size]
+    for name, group in _groups(deployment):
         yield Step(
-            name=step_name(deployment, group[0].index),
+            name=name,
             alias=deployment.alias,
             replicas=tuple(replica.index for replica in group),
             slots=tuple(sorted({lane.slot for replica in group for lane in replica.lanes})),
         )
+
+
+def _groups(deployment: BoundDeployment) -> Iterator[tuple[StepName, tuple[Replica, ...]]]:
+    """The replicas of each step. A deployment has few steps, however many replicas it has."""
+    size = deployment.replicas_per_step
+    for first in range(0, len(deployment.replicas), size):
+        group = deployment.replicas[first : first + size]
+        yield step_name(deployment, group[0].index), group
 
 
 def step_name(deployment: BoundDeployment, replica: int) -> StepName:
@@ -63,8 +69,9 @@ def lanes_on(plan: BoundPlan, step: StepName, node: NodeName) -> tuple[LaneOf, .
             lane=lane,
         )
         for deployment in plan.deployments
-        for replica in deployment.replicas
-        if step_name(deployment, replica.index) == step
+        for name, group in _groups(deployment)
+        if name == step
+        for replica in group
         for lane in replica.lanes
         if lane.slot in slots
     )

@@ -48,7 +48,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     parallel: Parallel
 
 
-class PlannedReplica(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedReplica(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One replica: its slots in rank order and its GPUs, the same indices on each of them."""
 
     index: int

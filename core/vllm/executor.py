@@ -24,14 +24,19 @@ def choose_executor(
 
     Errors: `ExecutorUnfit` when the one asked for cannot run the shape, or when the version has no executor for it.
     """
+    if wanted == "ray" and parallel.nodes > 1:
+        reason = f"a replica over {parallel.nodes} nodes needs a Ray cluster, which is not started here"
+        return refuse(ExecutorUnfit(at=at, executor="ray", reason=reason, instead="the executor 'auto'"))
     if wanted == "ray":
         return Success("ray")
     if wanted == "uni" and parallel.world > 1:
         reason = f"it runs one rank and the replica has {parallel.world}"
-        return refuse(ExecutorUnfit(at=at, executor="uni", reason=reason, instead="auto"))
+        return refuse(ExecutorUnfit(at=at, executor="uni", reason=reason, instead="the executor 'auto'"))
     if parallel.nodes > 1 and not version.has("multi-node-mp"):
         reason = f"vLLM {version.text} runs it on one node only, over nodes it does from {since('multi-node-mp')} on"
-        return refuse(ExecutorUnfit(at=at, executor="mp", reason=reason, instead="ray"))
+        return refuse(
+            ExecutorUnfit(at=at, executor="mp", reason=reason, instead=f"vLLM {since('multi-node-mp')} or newer")
+        )
     if wanted == "auto":
         return Success("uni" if parallel.world == 1 else "mp")
     return Success(wanted)

@@ -4,6 +4,7 @@ Source: nine wheels from 0.10.2 to 0.33.0 and their release notes; a feature tha
 from the later one, which is the safe side.
 """
 
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -40,6 +41,7 @@ def since(feature: Feature) -> str:
     return str(_SINCE[feature])
 
 
+@lru_cache(maxsize=64)  # thousands of nodes have the same few versions
 def parse_version(text: str) -> Version | None:
     """The comparable part of a version, without its local label; None for text that is no version."""
     try:
