@@ -88,7 +88,8 @@ def _typed(schema: Mapping[str, Any], kind: str, chance: random.Random, root: An
 
 
 def _object(schema: Mapping[str, Any], chance: random.Random, root: Any, depth: int) -> dict[str, Any]:
-    properties, extra = schema.get("properties", {}), schema.get("additionalProperties", True)
+    properties = {name: part for name, part in schema.get("properties", {}).items() if part is not False}
+    extra = schema.get("additionalProperties", True)
     required = schema.get("required", () if depth > _DEEPEST else tuple(properties))
     most = schema.get("maxProperties", len(properties) + len(required))
     optional = [name for name in properties if name not in required and depth <= 2][: max(0, most - len(required))]
@@ -104,11 +105,8 @@ def _array(schema: Mapping[str, Any], chance: random.Random, root: Any, depth: i
     first, item = schema.get("prefixItems", ()), schema.get("items", True)
     least = schema.get("minItems", 0 if depth > _DEEPEST else 1)
     most = schema.get("maxItems", len(first) if item is False else max(least, len(first)) + 2)
-    count = (
-        least
-        if depth > _DEEPEST
-        else chance.randint(min(max(least, len(first)), most), most if most < 5 else least + 2)
-    )
+    fewest = min(max(least, len(first)), most)
+    count = least if depth > _DEEPEST else chance.randint(fewest, most if most < 5 else min(most, fewest + 2))
     made: list[Any] = []
     for index in range(count):
         for _ in range(20):
@@ -121,9 +119,11 @@ def _array(schema: Mapping[str, Any], chance: random.Random, root: Any, depth: i
 
 def _number(schema: Mapping[str, Any], whole: bool, chance: random.Random) -> float:
     step = schema.get("multipleOf", 1 if whole else None)
-    low, high = _limits(schema, float(step or 0.001))
+    low, high = _limits(schema, float(step or 0))
     if step is None:
-        return round(low + (high - low) * (0.25 + chance.random() / 2), 3)
+        inside = low + (high - low) * (0.25 + chance.random() / 2)
+        rounded = round(inside, 3)
+        return rounded if low < rounded < high else inside
     first, last = math.ceil(low / step), math.floor(high / step)
     made: float = chance.randint(first, max(first, last)) * step
     return int(made) if whole else made

@@ -30,6 +30,7 @@ SCHEMAS: dict[str, Any] = {
     "only a maximum below zero": {"type": "integer", "maximum": -50},
     "exclusive bounds": {"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 5},
     "exclusive number": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.01},
+    "a narrow number": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.001},
     "steps": {"type": "integer", "minimum": 10, "maximum": 20, "multipleOf": 7},
     "both kinds of minimum": {"type": "integer", "minimum": 0, "exclusiveMinimum": 9},
     "lengths": {"type": "string", "minLength": 40, "maxLength": 41},
@@ -39,6 +40,9 @@ SCHEMAS: dict[str, Any] = {
     "unique": {"type": "array", "items": {"enum": [1, 2, 3]}, "minItems": 3, "maxItems": 3, "uniqueItems": True},
     "at most": {"type": "array", "items": {"type": "boolean"}, "maxItems": 0},
     "at least": {"type": "array", "items": {"type": "boolean"}, "minItems": 7},
+    "exactly as many": {"type": "array", "items": {"type": "string"}, "minItems": 6, "maxItems": 6},
+    "first items and more": {"type": "array", "prefixItems": [{"type": "integer"}] * 6, "items": {"type": "string"}},
+    "a forbidden property": {"type": "object", "properties": {"a": False, "b": {"type": "integer"}}},
     "tuple": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": False},
     "required without a property": {"type": "object", "required": ["x"], "additionalProperties": {"type": "integer"}},
     "a map": {"type": "object", "additionalProperties": {"type": "number"}, "minProperties": 2},
@@ -92,10 +96,15 @@ def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     properties = st.dictionaries(names, inner, min_size=1)
     return st.one_of(
         st.builds(lambda item, least: {"type": "array", "items": item, "minItems": least}, inner, st.integers(0, 2)),
+        st.builds(lambda least, more: _array_of_digits(least, least + more), st.integers(0, 7), st.integers(0, 7)),
         st.builds(lambda of: {"type": "object", "properties": of, "required": sorted(of)[:2]}, properties),
         st.builds(lambda of: {"type": "object", "properties": of, "additionalProperties": False}, properties),
         st.builds(lambda one, other: {"anyOf": [one, other]}, inner, inner),
     )
+
+
+def _array_of_digits(least: int, most: int) -> dict[str, Any]:
+    return {"type": "array", "items": {"enum": [*range(10)]}, "minItems": least, "maxItems": most}
 
 
 @settings(max_examples=60, deadline=None)
