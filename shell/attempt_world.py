@@ -146,7 +146,10 @@ class AttemptWorld:
 
     def _check(self) -> None:
         """In a thread of its own: large files take time."""
-        reasons = check_result(self._paths, self._shard)
+        try:
+            reasons = check_result(self._paths, self._shard)
+        except OSError as error:
+            reasons = (f"its result cannot be kept: {error}",)
         self._interpreter.put(happened.ResultChecked(at=monotonic_ms(), reasons=reasons))
 
     # --- servers ------------------------------------------------------------------------------------------------

@@ -95,10 +95,18 @@ class Working(msgspec.Struct, frozen=True, kw_only=True, tag="working", tag_fiel
     """The client was released."""
 
 
+class Hurry(msgspec.Struct, frozen=True, kw_only=True):
+    """The end was asked for; work that is complete counts all the same, if that is known until then."""
+
+    otherwise: Verdict
+    until: MonotonicMs
+
+
 class Judging(msgspec.Struct, frozen=True, kw_only=True, tag="judging", tag_field="kind"):
     """The client has ended; its result is being looked at."""
 
     code: int
+    hurry: Hurry | None = None
 
 
 class Gone(msgspec.Struct, frozen=True, kw_only=True, tag="gone", tag_field="kind"):

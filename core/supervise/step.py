@@ -45,6 +45,7 @@ from core.supervise.state import (
     Endpoint,
     Finished,
     Gone,
+    Hurry,
     Judging,
     Listening,
     Opening,
@@ -64,6 +65,7 @@ from core.supervise.verdict import (
     EndpointFailed,
     OutOfTime,
     Stopped,
+    Verdict,
 )
 from core.units import Alias, MonotonicMs
 
@@ -118,13 +120,21 @@ def _answer(plan: SupervisePlan, state: State, event: Event) -> Move:
         case EndpointListening() | EndpointExited():
             return _on_endpoint(plan, state, event)
         case StopAsked(at=at, reason=reason, exit_code=code):
-            return stop(plan, state, Stopped(reason=reason, exit_code=code), at)
+            return _end_asked(plan, state, Stopped(reason=reason, exit_code=code), at)
         case TimeLimitNear(at=at):
-            return stop(plan, state, OutOfTime(), at)
+            return _end_asked(plan, state, OutOfTime(), at)
         case TimerFired(at=at):
             return on_timer(plan, state, at)
         case _:
             assert_never(event)
+
+
+def _end_asked(plan: SupervisePlan, state: State, verdict: Verdict, at: MonotonicMs) -> Move:
+    """Stop; but a result that is being looked at gets the grace, so that finished work is not done again."""
+    if not isinstance(state.phase, Running) or not isinstance(state.client, Judging):
+        return stop(plan, state, verdict, at)
+    hurry = state.client.hurry or Hurry(otherwise=verdict, until=MonotonicMs(at + plan.grace_ms))
+    return with_client(state, Judging(code=state.client.code, hurry=hurry)), ()
 
 
 def _on_client(plan: SupervisePlan, state: State, event: ClientEvent) -> Move:
@@ -144,12 +154,19 @@ def _on_client(plan: SupervisePlan, state: State, event: ClientEvent) -> Move:
         case ResultChecked(at=at, reasons=reasons):
             if not isinstance(state.client, Judging):
                 return state, ()
-            code, gone = state.client.code, with_client(state, Gone())
-            if code == 0 and not reasons:
-                return stop(plan, gone, Completed(), at)
-            return stop(plan, gone, too_few(plan, state, state) or ClientFailed(code=code, reasons=reasons), at)
+            gone = with_client(state, Gone())
+            return stop(plan, gone, _judged(plan, state, state.client, reasons), at)
         case _:
             assert_never(event)
+
+
+def _judged(plan: SupervisePlan, state: State, client: Judging, reasons: tuple[str, ...]) -> Verdict:
+    """A client whose work is not complete is the last to blame: a signal or the loss of servers may have ended it."""
+    if client.code == 0 and not reasons:
+        return Completed()
+    if client.hurry:
+        return client.hurry.otherwise
+    return too_few(plan, state, state) or ClientFailed(code=client.code, reasons=reasons)
 
 
 def _on_endpoint(plan: SupervisePlan, state: State, event: EndpointEvent) -> Move:

@@ -8,6 +8,7 @@ from core.supervise.change import rule_of
 from core.supervise.plan import SupervisePlan
 from core.supervise.state import (
     Booting,
+    Client,
     Ending,
     Finished,
     GivenUp,
@@ -95,6 +96,8 @@ def _seconds(ms: int) -> str:
 
 
 def _client(before: State, after: State) -> Iterator[str]:
+    if isinstance(before.client, Judging) and before.client.hurry is None:
+        yield from _hurried(after.client)
     if type(before.client) is type(after.client):
         return
     match after.client:
@@ -106,6 +109,11 @@ def _client(before: State, after: State) -> Iterator[str]:
             yield f"the client ended ({exit_words(code)}); its result is looked at"
         case _:
             return
+
+
+def _hurried(client: Client) -> Iterator[str]:
+    if isinstance(client, Judging) and client.hurry:
+        yield f"{verdict_words(client.hurry.otherwise)}; the result is still looked at, but not for long"
 
 
 def _endpoints(before: State, after: State) -> Iterator[str]:

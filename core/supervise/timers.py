@@ -19,6 +19,8 @@ from core.supervise.state import (
     Booting,
     Ending,
     Endpoint,
+    Hurry,
+    Judging,
     Opening,
     Preparing,
     Rebinding,
@@ -57,10 +59,14 @@ def on_timer(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
 
 
 def _client_due(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
-    if not isinstance(state.phase, Running) or not isinstance(state.client, Preparing) or at < state.client.deadline:
-        return state, ()
-    reasons = (f"it was not prepared within {plan.prepare_timeout_ms // 1000} s",)
-    return stop(plan, state, ClientFailed(code=0, reasons=reasons), at)
+    match state.client:
+        case Preparing(deadline=deadline) if at >= deadline:
+            reasons = (f"it was not prepared within {plan.prepare_timeout_ms // 1000} s",)
+            return stop(plan, state, ClientFailed(code=0, reasons=reasons), at)
+        case Judging(hurry=Hurry(otherwise=verdict, until=until)) if at >= until:
+            return stop(plan, state, verdict, at)
+        case _:
+            return state, ()
 
 
 def _unit_due(plan: SupervisePlan, state: State, unit: Unit, at: MonotonicMs) -> Move:
@@ -101,8 +107,18 @@ def next_deadline(plan: SupervisePlan, state: State) -> MonotonicMs | None:
         times.append(state.phase.kill_at)
     elif isinstance(state.phase, Running):
         times += (endpoint.life.deadline for endpoint in state.endpoints if isinstance(endpoint.life, Opening))
-        times += (state.client.deadline,) if isinstance(state.client, Preparing) else ()
+        times += _client_deadlines(state)
     return min(times, default=None)
+
+
+def _client_deadlines(state: State) -> tuple[MonotonicMs, ...]:
+    match state.client:
+        case Preparing(deadline=deadline):
+            return (deadline,)
+        case Judging(hurry=Hurry(until=until)):
+            return (until,)
+        case _:
+            return ()
 
 
 def _deadlines(plan: SupervisePlan, state: State, unit: Unit) -> tuple[MonotonicMs, ...]:

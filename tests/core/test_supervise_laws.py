@@ -22,7 +22,7 @@ from core.supervise.effects import (
     StartServer,
     WakeAt,
 )
-from core.supervise.events import Event, TimerFired
+from core.supervise.events import Event, ResultChecked, StopAsked, TimeLimitNear, TimerFired
 from core.supervise.plan import DeploymentRule, SupervisePlan
 from core.supervise.state import (
     Booting,
@@ -45,7 +45,7 @@ from core.supervise.state import (
 )
 from core.supervise.step import begin, step
 from core.supervise.story import tell
-from core.supervise.verdict import Verdict
+from core.supervise.verdict import Completed, Verdict
 from core.units import MonotonicMs
 from tests.core.supervise_plans import STRANGER, histories
 
@@ -271,8 +271,44 @@ def law_every_end_is_told_once(history: History) -> None:
 def law_a_result_that_is_looked_at_is_not_lost_to_servers(history: History) -> None:
     for before, event, after, _ in turns(history):
         if isinstance(before.client, Judging) and isinstance(before.phase, Running):
-            by_itself = type(event).__name__ in ("ResultChecked", "StopAsked", "TimeLimitNear")
-            assert isinstance(after.phase, Running) or by_itself
+            asked = isinstance(event, StopAsked | TimeLimitNear)
+            in_time = before.client.hurry is None or event.at < before.client.hurry.until
+            if isinstance(event, ResultChecked):
+                complete = before.client.code == 0 and not event.reasons
+                assert (verdict_of(after) == Completed()) == complete, "whatever was asked for meanwhile"
+            elif asked or in_time or not isinstance(event, TimerFired):
+                assert isinstance(after.phase, Running)
+            else:
+                assert before.client.hurry is not None
+                assert verdict_of(after) == before.client.hurry.otherwise
+        if isinstance(after.client, Judging) and after.client.hurry and isinstance(after.phase, Running):
+            assert after.wake_at is not None
+            assert after.wake_at <= after.client.hurry.until
+            kept = isinstance(before.client, Judging) and before.client.hurry
+            assert kept in (None, False, after.client.hurry), "the first wish stands"
+
+
+def law_a_timer_leaves_nothing_due(history: History) -> None:
+    """Else the shell's loop would run hot."""
+    for _, event, after, _ in turns(history):
+        if isinstance(event, TimerFired) and after.wake_at is not None:
+            assert after.wake_at > event.at
+
+
+def law_kill_comes_only_after_term_and_the_grace(history: History) -> None:
+    plan, _ = history
+    asked: dict[tuple[object, ...], int] = {}
+    for _, event, after, effects in turns(history):
+        for effect in effects:
+            if not isinstance(effect, SignalClient | SignalServer | SignalEndpoint):
+                continue
+            target = tuple(getattr(effect, name, None) for name in ("step", "alias", "launch"))
+            if effect.signal == "TERM":
+                asked.setdefault(target, event.at)
+            elif isinstance(effect, SignalEndpoint) and isinstance(after.phase, Running):
+                assert event.at >= plan.prepare_timeout_ms, "it never listened: there is nothing to end gently"
+            else:
+                assert event.at >= asked[target] + plan.grace_ms
 
 
 LAWS = [law for name, law in sorted(globals().items()) if name.startswith("law_")]
@@ -281,6 +317,6 @@ LAWS = [law for name, law in sorted(globals().items()) if name.startswith("law_"
 @given(histories())
 @settings(max_examples=250)
 def test_any_history_at_all_keeps_the_laws(history: History) -> None:
-    assert len(LAWS) == 14
+    assert len(LAWS) == 16
     for law in LAWS:
         law(history)
