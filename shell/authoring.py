@@ -44,9 +44,8 @@ def read_and_plan(
     site = _site(found, cluster, workspace)
     sources = run.bind(lambda located: _builder(located, os.path.dirname(os.path.abspath(run_file))))
     if not is_successful(run) or not is_successful(site):
-        return refuse(*problems_of(both(run, site)))
-    plan = plan_run(run.unwrap(), *site.unwrap())
-    return both(plan, sources).map(
+        return refuse(*problems_of(sources), *problems_of(site))
+    return both(plan_run(run.unwrap(), *site.unwrap()), sources).map(
         lambda pair: Authored(run_file=run_file, profile_file=found, plan=pair[0], builder=pair[1])
     )
 
@@ -58,12 +57,20 @@ def find_profile_file() -> str | None:
     return named or next((path for path in homes if os.path.exists(path)), None)
 
 
-def _site(found: str | None, cluster: str | None, workspace: str | None) -> Outcome[tuple[str, Profile]]:
+def _site(found: str | None, cluster: str | None, workspace: str | None) -> Outcome[tuple[str, Profile, At | None]]:
     if found is None:
-        return Success(("built-in", _in_workspace(LOCAL_PROFILE, workspace or os.getcwd())))
+        return Success(("built-in", _in_workspace(LOCAL_PROFILE, workspace or os.getcwd()), None))
     catalog = _read(found).bind(lambda content: read_profile_catalog(os.path.basename(found), content))
-    chosen = catalog.bind(lambda located: choose_cluster(located, cluster, socket.gethostname()))
-    return chosen.map(lambda pair: (pair[0], _in_workspace(pair[1], workspace)))
+    if not is_successful(catalog):
+        return refuse(*catalog.failure())
+    located = catalog.unwrap()
+    return choose_cluster(located, cluster, socket.gethostname()).map(
+        lambda pair: (
+            pair[0],
+            _in_workspace(pair[1], workspace),
+            located.at(f"clusters.{pair[0]}.ports.range"),
+        )
+    )
 
 
 def _in_workspace(profile: Profile, workspace: str | None) -> Profile:

@@ -8,7 +8,7 @@ from core.config.durations import duration_ms
 from core.config.located import Located
 from core.config.profile import Profile
 from core.config.run_config import Deployment, Invocation, RunConfig, Server
-from core.outcome import Outcome, both, collect, refuse
+from core.outcome import Outcome, both, collect, refuse, unless
 from core.plan.budget import Spent, spend
 from core.plan.model import (
     AllocationRequest,
@@ -22,6 +22,7 @@ from core.plan.model import (
     SitePlan,
 )
 from core.plan.paths import is_path, map_path
+from core.plan.room import port_problems
 from core.plan.topology import Placement, gpus_on_slots, place, slots_needed
 from core.problem import At, MissingField, UnknownName
 from core.suggest import nearest
@@ -32,18 +33,26 @@ from core.vllm.versions import VllmVersion
 SCHEMA_VERSION = 1
 
 
-def plan_run(run: Located[RunConfig], cluster: str, profile: Profile) -> Outcome[RunPlan]:
-    """Everything that can be decided without a grant.
+def plan_run(run: Located[RunConfig], cluster: str, profile: Profile, ports_at: At | None = None) -> Outcome[RunPlan]:
+    """Everything that can be decided without a grant. `ports_at` is where the profile gives its range of ports.
 
-    Errors: all problems of placement, executors, images and paths, of all deployments together.
+    Errors: all problems of placement, executors, images and paths, of all deployments together; `PortsExhausted`.
     """
+    where = ports_at or At(source=f"cluster {cluster}", path="ports.range")
     gpus = None if profile.gpus_per_node == "auto" else profile.gpus_per_node
     return Result.do(
-        _assemble(run.value, _site(run.value, cluster, profile), profile, spent, placements, servers)
+        plan
         for spent in _budgeted(run, gpus)
         for placements in place(spent.deployments, gpus, _places(run))
         for servers in _servers(run, spent, placements, profile)
+        for plan in _roomy(
+            _assemble(run.value, _site(run.value, cluster, profile), profile, spent, placements, servers), where
+        )
     )
+
+
+def _roomy(plan: RunPlan, ports_at: At) -> Outcome[RunPlan]:
+    return unless(port_problems(plan, ports_at), plan)
 
 
 def _places(run: Located[RunConfig]) -> tuple[At, ...]:
