@@ -115,7 +115,12 @@ class Server:
         most_waiting = options.number("--max-num-queued-reqs", 0) or None
         figures = "--disable-log-stats" not in options.given
         api = Api(
-            self._engine, options.names, keys=tuple(filter(None, keys)), most_waiting=most_waiting, figures=figures
+            self._engine,
+            options.names,
+            keys=tuple(filter(None, keys)),
+            most_waiting=most_waiting,
+            figures=figures,
+            longest=options.longest,
         )
         say("INFO", f"Starting vLLM server on http://{options.text('--host', '0.0.0.0')}:{listener.getsockname()[1]}")
         await serve_on(listener, api)

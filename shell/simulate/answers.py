@@ -73,9 +73,23 @@ def answer(body: dict[str, Any], chance: random.Random) -> tuple[str, str]:
     text = words(chance, chance.randint(12, 40)).capitalize() + "."
     while most and body.get("ignore_eos") and tokens_of(text) < most:
         text += " " + words(chance, 8)
-    if most and tokens_of(text) >= most:
+    end = _stop_in(text, body)
+    if most and tokens_of(text[:end]) >= most:
         return text[: most * _LETTERS_OF_TOKEN], "length"
-    return text, "stop"
+    return text[:end], "stop"
+
+
+def _stop_in(text: str, body: dict[str, Any]) -> int | None:
+    """Where the first of the texts in `stop` begins, or ends when it is wanted in the answer; None without one."""
+    told = body.get("stop") or []
+    stops = [told] if isinstance(told, str) else told
+    if "" in stops:
+        raise ValueError("stop cannot contain an empty string.")
+    found = [(text.find(stop), stop) for stop in stops if stop in text]
+    if not found:
+        return None
+    start, stop = min(found)
+    return start + len(stop) if body.get("include_stop_str_in_output") else start
 
 
 def _structured(body: dict[str, Any], chance: random.Random) -> str | None:

@@ -20,10 +20,18 @@ class Api:
     """Answers requests for the engines of one server."""
 
     def __init__(
-        self, engine: Engine, names: tuple[str, ...], *, keys: tuple[str, ...], most_waiting: int | None, figures: bool
+        self,
+        engine: Engine,
+        names: tuple[str, ...],
+        *,
+        keys: tuple[str, ...],
+        most_waiting: int | None,
+        figures: bool,
+        longest: int,
     ) -> None:
         self._engine, self._names, self._keys = engine, names, keys
         self._most_waiting, self._figures, self._since = most_waiting, figures, int(time.time())
+        self._longest = longest
 
     async def __call__(self, request: Request) -> Answer:
         """The answer to a request; generation may be streamed."""
@@ -52,8 +60,8 @@ class Api:
         return as_json({"detail": "Not Found"}, 404)
 
     def _card(self, name: str) -> dict[str, Any]:
-        same = {"object": "model", "created": self._since, "owned_by": "vllm", "parent": None, "max_model_len": 32768}
-        return {"id": name, "root": self._names[0], **same}
+        same = {"object": "model", "created": self._since, "owned_by": "vllm", "parent": None}
+        return {"id": name, "root": self._names[0], "max_model_len": self._longest, **same}
 
     async def _model(self, request: Request) -> Answer:
         try:

@@ -7,6 +7,7 @@ take several; any other flag is refused as vLLM does. Flags that matter are acte
 import dataclasses
 import math
 import pathlib
+import re
 
 _SHORT = {
     "-ac": "--attention-config",
@@ -34,6 +35,13 @@ _SHORT = {
     "-sc": "--speculative-config",
     "-tp": "--tensor-parallel-size",
 }
+
+_UNITS = {"": 1, "k": 10**3, "K": 2**10, "m": 10**6, "M": 2**20}
+_LONGEST = 32_768
+"""What a real server reads from the model."""
+
+_READ_LATER = ("--port", "--max-num-seqs", "--max-num-queued-reqs", "--shutdown-timeout")
+"""Whole numbers that are looked at here already, so that wrong ones are refused before anything starts."""
 
 
 class UsageError(Exception):
@@ -67,6 +75,17 @@ class Options:
     def headless(self) -> bool:
         """Without an API."""
         return "--headless" in self.given
+
+    @property
+    def longest(self) -> int:
+        """Most tokens of a prompt with its answer: ``8192``, ``8k`` (thousands), ``8K`` (times 1,024), ``auto``."""
+        text = self.text("--max-model-len", "auto")
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmM]?)", text)
+        if found:
+            return int(float(found[1]) * _UNITS[found[2]])
+        if text not in ("auto", "-1"):
+            raise UsageError(f"argument --max-model-len: invalid human_readable_int value: {text!r}")
+        return _LONGEST
 
     @property
     def data(self) -> int:
@@ -126,7 +145,10 @@ def parse(words: list[str]) -> Options:
     unknown += loose[1:]
     if unknown:
         raise UsageError(f"unrecognized arguments: {' '.join(unknown)}")
-    return Options(model=[*loose, *given.get("--model", []), "Qwen/Qwen3-0.6B"][0], given=given)
+    options = Options(model=[*loose, *given.get("--model", []), "Qwen/Qwen3-0.6B"][0], given=given)
+    for flag in _READ_LATER:
+        options.number(flag, 0)
+    return options
 
 
 def known_flags() -> dict[str, float]:

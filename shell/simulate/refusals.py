@@ -19,7 +19,7 @@ def refusal(options: Options) -> str | None:
 def _refusals(options: Options) -> Iterator[str]:
     nodes, rank, world = options.nodes, options.number("--node-rank", 0), options.model_ranks * options.data
     backend = options.text("--distributed-executor-backend", "mp")
-    if nodes < 1 or world < 1:
+    if min(nodes, world, options.longest) < 1:
         yield "ValidationError: nnodes and all sizes should be greater than or equal to 1"
         return
     if nodes > 1 and world % nodes:

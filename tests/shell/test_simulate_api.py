@@ -19,7 +19,7 @@ TOOL = {"type": "function", "function": {"name": "add", "parameters": {"properti
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulated]:
-    names = ("--served-model-name", "writer", "run.0.writer-0")
+    names = ("--served-model-name", "writer", "run.0.writer-0", "--max-model-len=4K")
     with simulated(tmp_path_factory.mktemp("api"), *names, environment={"VLLM_API_KEY": "secret"}) as running:
         yield running
 
@@ -50,13 +50,22 @@ def test_pages_without_a_key(server: Simulated) -> None:
 def test_models_are_the_served_names(client: httpx.Client) -> None:
     cards = client.get("/v1/models").json()["data"]
     assert [card["id"] for card in cards] == ["writer", "run.0.writer-0"]
+    assert {card["max_model_len"] for card in cards} == {4096}
 
 
 def test_wrong_requests(server: Simulated, client: httpx.Client) -> None:
     unknown = server.chat(client, model="other")
     assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "NotFoundError")
     path = "/v1/chat/completions"
-    bad: list[Any] = [b"{", b"[]", b"{}", b'{"messages": 3}', b'{"messages": [1]}', b'{"messages": [], "n": "x"}']
+    bad: list[Any] = [
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"messages": 3}',
+        b'{"messages": [1]}',
+        b'{"messages": [], "n": "x"}',
+        b'{"messages": [], "stop": [""]}',
+    ]
     answers = [client.post(path, content=content) for content in bad]
     assert [answer.status_code for answer in answers] == [400] * len(bad)
     assert all(answer.json()["error"]["message"] for answer in answers)

@@ -67,6 +67,23 @@ def test_forms_of_flags() -> None:
     assert "--no-enable-prefix-caching" in options.given
 
 
+@pytest.mark.parametrize(
+    ("word", "expected"), [("4096", 4096), ("8k", 8000), ("8K", 8192), ("1.5k", 1500), ("auto", 32768), ("-1", 32768)]
+)
+def test_lengths_of_a_model(word: str, expected: int) -> None:
+    assert parse(["serve", "m", "--max-model-len", word]).longest == expected
+
+
+def test_a_length_that_is_none() -> None:
+    with pytest.raises(UsageError, match="--max-model-len: invalid human_readable_int value: 'long'"):
+        refused("--max-model-len=long")
+
+
+def test_numbers_that_are_read_late_are_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="argument --port: invalid int value: 'x'"):
+        parse(["serve", "m", "--port=x"])
+
+
 def test_a_number_that_is_none() -> None:
     with pytest.raises(UsageError, match="argument --port: invalid int value: 'http'"):
         parse(["serve", "m", "--port=http"]).number("--port", 1)
