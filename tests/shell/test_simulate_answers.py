@@ -107,7 +107,7 @@ def test_lengths() -> None:
 def test_it_ends_where_it_is_told_to_stop() -> None:
     body: dict[str, Any] = {"messages": [QUESTION], "stop": ["no such words", "."], "include_stop_str_in_output": False}
     assert "." not in answer(body, chance_of(body, 0, 0))[0]
-    assert said(stop="e").count("e") == 0
+    assert not set("aeo") & set(said(stop=["o", "e", "a"]))
     assert said(stop="e", include_stop_str_in_output=True).endswith("e")
     assert said(stop=["no such words"]).endswith(".")
 
