@@ -187,6 +187,11 @@ def _too_few_gpus(problem: p.TooFewGpus) -> tuple[str, str]:
     names = [f"{name} {size}" for name, size in zip(("TP", "PP", "DP"), sizes, strict=True) if size > 1]
     needed = sizes[0] * sizes[1] * sizes[2]
     have = problem.nodes * problem.gpus_per_node
+    if problem.gpus_per_node == 0:
+        return (
+            f"{counted(sizes[2], 'replica')} cannot stand on {counted(problem.nodes, 'node')} without GPUs, one on each",
+            "add nodes or lower data_parallel",
+        )
     return (
         f"one replica of {' x '.join(names) or 'TP 1'} needs {counted(needed, 'GPU')}, "
         f"{counted(problem.nodes, 'node')} of {counted(problem.gpus_per_node, 'GPU')} gives {have}",
