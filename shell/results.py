@@ -23,14 +23,17 @@ class Winner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_result(paths: AttemptPaths, shard: Shard) -> tuple[str, ...]:
-    """What speaks against the client's claim. When nothing does, `result.json` is there afterwards."""
+    """What speaks against the client's claim, in the client's own words when it has said why it failed.
+
+    When nothing does, `result.json` is there afterwards.
+    """
     claim = _read_claim(paths.claim)
     observed = observe(paths.output, [file.path for file in claim.files]) if claim else ()
     problems = [report(problem) for problem in judge(claim, observed, shard.records)]
     if not problems and claim is not None:
         write_atomic(paths.result, canonical_json(claim))
         return ()
-    return (*_client_error(paths.client_error), *(f"{p.message} ({p.hint})" for p in problems))
+    return _client_error(paths.client_error) or tuple(f"{p.message} ({p.hint})" for p in problems)
 
 
 def _read_claim(path: str) -> Claim | None:

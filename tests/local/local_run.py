@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from core.supervise.state import Finished
 from core.supervise.step import begin, step
 from core.supervise.verdict import Verdict
 from shell.authoring import read_and_plan
+from shell.descendants import signal_all
 from shell.interpreter import Begun
 from shell.runs import create_run
 from tests.local.processes_of import MARK, processes_of, victim
@@ -67,11 +67,9 @@ class LocalRun:
         planned = read_and_plan(str(run_file), str(catalog), "here", str(folder / "workspace"))
         _, self.paths = create_run(planned.unwrap(), Rehearsal(executable=tuple(executable)))
 
-    def start(
-        self, simulate: Mapping[str, Any] | None = None, environ: Mapping[str, str] = {}, files: int = 0
-    ) -> "Controller":
-        """A controller, as `dd-slurm rehearse` starts it. `files` bounds how many files each process may open."""
-        started = Controller(self, simulate or {}, environ or {}, files)
+    def start(self, simulate: Mapping[str, Any] | None = None, environ: Mapping[str, str] = {}) -> "Controller":
+        """A controller, as `dd-slurm rehearse` starts it."""
+        started = Controller(self, simulate or {}, environ or {})
         self.started.append(started)
         return started
 
@@ -140,14 +138,13 @@ class LocalRun:
         """Kill what the test has not ended, and tell whether something was left."""
         for controller in self.started:
             controller.kill()
-        for pid in processes_of(self.mark):
-            os.kill(pid, signal.SIGKILL)
+        signal_all(list(processes_of(self.mark)), signal.SIGKILL)
 
 
 class Controller:
     """One `python -m shell.run`."""
 
-    def __init__(self, run: LocalRun, simulate: Mapping[str, Any], environ: Mapping[str, str], files: int) -> None:
+    def __init__(self, run: LocalRun, simulate: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._run = run
         self.log = run.folder / f"controller-{len(run.started)}.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "DD_SLURM"))}
@@ -158,10 +155,9 @@ class Controller:
             "PYTHONPATH": str(REPOSITORY),
         }
         options = ["--run-dir", run.paths.root, "--shard", "0", "--launcher", "local"]
-        limited = [shutil.which("prlimit") or "prlimit", f"--nofile={files}"] if files else []
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [*limited, sys.executable, "-m", "shell.run", *options],
+                [sys.executable, "-m", "shell.run", *options],
                 env=inherited | settings | dict(environ),
                 stdout=log,
                 stderr=log,

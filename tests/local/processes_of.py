@@ -58,5 +58,7 @@ VICTIMS = {
     "client": ("shell.client", "shell.client"),
     "program of the client": ("program.py", "shell.client"),
     "facts worker": ("shell.node facts", ""),
+    "facts worker of sim01": ("--address 127.0.1.1 ", "shell.run"),
+    "facts worker of sim02": ("--address 127.0.1.2 ", "shell.run"),
 }
 """What the command line of the process holds, and that of its parent."""
