@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+EX_USAGE, CLICK_USAGE = 64, 2
+
 app = typer.Typer(
     name="dd-slurm",
     help="Run NeMo Data Designer with its own vLLM servers inside Slurm allocations.",
@@ -49,7 +51,10 @@ def rehearse(
 
 def main() -> None:
     """The command."""
-    app(prog_name="dd-slurm", args=sys.argv[1:])
+    try:
+        app(prog_name="dd-slurm", args=sys.argv[1:])
+    except SystemExit as ending:
+        raise SystemExit(EX_USAGE if ending.code == CLICK_USAGE else ending.code) from None
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def _servers(
 ) -> Outcome[tuple[ServerPlan, ...]]:
     container = container_runtime(run.value, profile)
     return collect(
-        _server(deployment, placement, container, profile, run.at(f"deployments[{index}]"))
+        _server(deployment, placement, container, profile, run, f"deployments[{index}]")
         for index, (deployment, placement) in enumerate(zip(spent.deployments, placements, strict=True))
     )
 
@@ -84,12 +84,18 @@ def container_runtime(config: RunConfig, profile: Profile) -> ContainerRuntime:
 
 
 def _server(
-    deployment: Deployment, placement: Placement, container: ContainerRuntime, profile: Profile, at: At
+    deployment: Deployment,
+    placement: Placement,
+    container: ContainerRuntime,
+    profile: Profile,
+    run: Located[RunConfig],
+    path: str,
 ) -> Outcome[ServerPlan]:
-    image = _image(deployment.server, container, profile, at)
-    model = _model(deployment, container, profile, at)
+    image = _image(deployment.server, container, profile, run.at(f"{path}.server.image"))
+    model = _model(deployment, container, profile, run.at(f"{path}.model"))
     version = _version(deployment.server, profile)
-    executor = choose_executor(placement.parallel, deployment.server.executor, VllmVersion(text=version), at)
+    asked = deployment.server.executor
+    executor = choose_executor(placement.parallel, asked, VllmVersion(text=version), run.at(f"{path}.server.executor"))
     server = deployment.server
     return both(both(image, model), executor).map(
         lambda found: ServerPlan(
@@ -125,7 +131,7 @@ def _image(server: Server, container: ContainerRuntime, profile: Profile, at: At
     if container == "none":
         return Success(None)
     if server.image is None:
-        return refuse(MissingField(at=at, field="server.image"))
+        return refuse(MissingField(at=at, field="image"))
     if server.image.path is not None:
         return Success(server.image.path)
     images = {image.name: image.value.path or image.value.uri for image in profile.images}
@@ -133,7 +139,7 @@ def _image(server: Server, container: ContainerRuntime, profile: Profile, at: At
     if name not in images:
         return refuse(
             UnknownName(
-                at=At(source=at.source, path=f"{at.path}.server.image.name", line=at.line),
+                at=At(source=at.source, path=f"{at.path}.name", line=at.line),
                 what="image of the profile",
                 value=name,
                 known=tuple(images),
@@ -146,8 +152,7 @@ def _image(server: Server, container: ContainerRuntime, profile: Profile, at: At
 def _model(deployment: Deployment, container: ContainerRuntime, profile: Profile, at: At) -> Outcome[str]:
     if container == "none" or not is_path(deployment.model):
         return Success(deployment.model)
-    where = At(source=at.source, path=f"{at.path}.model", line=at.line)
-    return map_path(deployment.model, profile.container_mounts, where)
+    return map_path(deployment.model, profile.container_mounts, at)
 
 
 def _site(config: RunConfig, cluster: str, profile: Profile) -> SitePlan:

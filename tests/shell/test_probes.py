@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeAlias
 
 import pytest
+from typing_extensions import override
 
 from core.plan.steps import Probe, url_of
 from shell.probes import Foreign, NotYet, Serves, probe
@@ -41,6 +42,7 @@ class Server:
 
             do_GET = do_POST = answer  # noqa: N815
 
+            @override
             def log_message(self, format: str, *args: object) -> None:
                 """Nothing: tests read `asked`."""
 

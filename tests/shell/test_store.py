@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from shell import store
 from shell.store import append_line, create_once, make_folder, open_journal, write_atomic
 
 
@@ -38,7 +37,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(store.os, call, full)
+        broken.setattr(os, call, full)
         with pytest.raises(OSError, match="No space left"):
             write_atomic(str(path), b"new")
     assert path.read_bytes() == b"old"
@@ -51,7 +50,7 @@ def test_a_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(store.os, call, full)
+        broken.setattr(os, call, full)
         with pytest.raises(OSError, match="No space left"):
             create_once(str(tmp_path / "winner.json"), b"me")
     assert names(tmp_path) == []
@@ -140,7 +139,7 @@ def test_a_link_whose_answer_was_lost_counts(tmp_path: Path, monkeypatch: pytest
         real(source, target)
         real(source, target)
 
-    monkeypatch.setattr(store.os, "link", link_twice)
+    monkeypatch.setattr(os, "link", link_twice)
     assert create_once(str(tmp_path / "winner.json"), b"me")
 
 
@@ -166,7 +165,7 @@ def test_a_line_is_written_whole_when_the_system_takes_it_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write
-    monkeypatch.setattr(store.os, "write", lambda descriptor, content: real(descriptor, bytes(content)[:3]))
+    monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, bytes(content)[:3]))
     journal = open_journal(str(tmp_path / "events.jsonl"))
     append_line(journal, b"0123456789")
     os.close(journal)

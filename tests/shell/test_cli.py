@@ -1,0 +1,240 @@
+"""``dd-slurm plan`` as users meet it: every example, and every way to write something that cannot work."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shell.cli import app
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+CATALOG = str(EXAMPLES / "profiles.yaml")
+PLANNED = [("one_model", "small"), ("writer_and_judge", "small"), ("shared_node", "small"), ("large", "big")]
+
+RUN = """schema_version: 1
+name: run
+builder:
+  source: config.yaml
+invocation:
+  num_records: 10
+deployments:
+  - model_alias: writer
+    model: /models/writer
+    server:
+      image: {name: stable}
+    topology:
+      tensor_parallel: 2
+"""
+SITE = """schema_version: 1
+clusters:
+  hpc:
+    workspace_root: /scratch/me
+    gpus_per_node: 8
+    container_mounts:
+      - {source: /models, target: /models}
+    images:
+      stable: {path: /images/a.sqsh}
+    ports:
+      range: [20000, 29999]
+"""
+
+
+class Said:
+    """What one call answered."""
+
+    def __init__(self, *words: str) -> None:
+        result = CliRunner().invoke(app, list(words))
+        self.code, self.out, self.err = result.exit_code, result.stdout, result.stderr
+        assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+        assert "Traceback" not in self.err
+
+
+@pytest.fixture(autouse=True)
+def no_profile_of_the_tester(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("DD_SLURM_PROFILE_FILE", raising=False)
+    monkeypatch.delenv("DATA_DESIGNER_SLURM_PROFILE_FILE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.mark.parametrize(("example", "cluster"), PLANNED)
+def test_every_example_is_planned_for_people(example: str, cluster: str) -> None:
+    said = Said("plan", str(EXAMPLES / example / "run.yaml"), "--profile-file", CATALOG, "--cluster", cluster)
+    assert said.code == 0, said.err
+    assert said.err == ""
+    assert "asked of Slurm" in said.out
+    assert "\x1b" not in said.out
+
+
+@pytest.mark.parametrize(("example", "cluster"), PLANNED)
+def test_every_example_is_planned_for_programs(example: str, cluster: str) -> None:
+    said = Said("plan", str(EXAMPLES / example / "run.yaml"), "--profile-file", CATALOG, "--cluster", cluster, "--json")
+    assert said.code == 0, said.err
+    plan = json.loads(said.out)
+    assert plan["schema_version"] == 1
+    assert plan["site"]["cluster"] == cluster
+    assert plan["deployments"]
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.parent.name for path in EXAMPLES.glob("*/run.yaml")} == {example for example, _ in PLANNED}
+
+
+def authored(folder: Path, run: str = RUN, site: str = SITE) -> tuple[str, str, str]:
+    (folder / "run.yaml").write_text(run)
+    (folder / "profiles.yaml").write_text(site)
+    if not (folder / "config.yaml").exists():
+        (folder / "config.yaml").write_text("columns: []\n")
+    return str(folder / "run.yaml"), "--profile-file", str(folder / "profiles.yaml")
+
+
+BAD = {
+    "malformed yaml": ((("name: run", "name: [run"),), (), "bad-syntax", "", 3, "syntax"),
+    "unknown field": ((("model: /", "modle: /"),), (), "unknown-field", "deployments[0].modle", 9, "'model'"),
+    "tp that does not divide": (
+        (("parallel: 2", "parallel: 3"),), (), "gpus-not-divisible", "deployments[0].topology", 12, "1, 2, 4 or 8"
+    ),
+    "model not under a mount": (
+        ((": /models/w", ": /data/w"),), (), "path-not-mounted", "deployments[0].model", 9, "container_mounts"
+    ),
+    "duplicate alias": (
+        (("deployments:\n", "deployments:\n  - {model_alias: writer, model: a, server: {image: {name: stable}}}\n"),),
+        (), "not-unique", "deployments[1].model_alias", 9, "another model alias",
+    ),
+    "ports too few": (
+        (), (("29999", "20100"),), "ports-exhausted", "clusters.hpc.ports.range", 11, "widen ports.range"
+    ),
+    "secret as literal": (
+        (("{name: stable}", "{name: stable}\n      environment: {HF_TOKEN: {type: literal, value: hf_abc}}"),),
+        (), "secret-literal", "deployments[0].server.environment.HF_TOKEN", 12, "secret, environment",
+    ),
+    "builder not there": (
+        (("config.yaml", "other.yaml"),), (), "unreadable", "builder.source", 4, "check the path"
+    ),
+    "no records": ((("records: 10", "records: 0"),), (), "malformed", "invocation.num_records", 6, "at least 1"),
+    "more tasks than records": (
+        (("name: run", "name: run\narray_tasks: {count: 11}"),),
+        (), "too-many-shards", "array_tasks.count", 3, "at most 10",
+    ),
+    "image that nobody knows": (
+        (("name: stable", "name: stabel"),), (), "unknown-name", "deployments[0].server.image.name", 11, "'stable'"
+    ),
+}  # fmt: skip
+Change = tuple[tuple[str, str], ...]
+
+
+def changed(text: str, changes: Change) -> str:
+    for old, new in changes:
+        assert text.count(old) >= 1
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_work_is_refused_in_words(name: str, tmp_path: Path) -> None:
+    run, site, code, path, line, hint = BAD[name]
+    files = authored(tmp_path, changed(RUN, run), changed(SITE, site))
+    said = Said("plan", *files, "--json")
+    assert said.code == 65
+    problems = json.loads(said.out)["problems"]
+    matching = [problem for problem in problems if problem["code"] == code]
+    assert len(matching) == 1, problems
+    assert (matching[0]["path"], matching[0]["line"]) == (path, line)
+    assert hint in matching[0]["hint"]
+    assert f"[{code}]" in said.err
+    assert "hint: " in said.err
+    text = Said("plan", *files)
+    assert (text.code, text.out, text.err) == (65, "", said.err)
+
+
+def test_the_base_of_the_bad_files_is_good(tmp_path: Path) -> None:
+    assert Said("plan", *authored(tmp_path)).code == 0
+
+
+def test_a_secret_is_not_repeated(tmp_path: Path) -> None:
+    changes, _, *_rest = BAD["secret as literal"]
+    said = Said("plan", *authored(tmp_path, changed(RUN, changes)), "--json")
+    assert "hf_abc" not in said.out + said.err
+
+
+def test_problems_of_all_files_come_together(tmp_path: Path) -> None:
+    files = authored(tmp_path, RUN.replace("config.yaml", "other.yaml"), SITE.replace("gpus_per_node", "gpu_per_node"))
+    said = Said("plan", *files, "--json")
+    assert said.code == 65
+    assert [problem["code"] for problem in json.loads(said.out)["problems"]] == ["unreadable", "unknown-field"]
+
+
+def test_a_missing_builder_does_not_hide_what_does_not_fit(tmp_path: Path) -> None:
+    run = changed(RUN, (("config.yaml", "other.yaml"), ("parallel: 2", "parallel: 3")))
+    said = Said("plan", *authored(tmp_path, run), "--json")
+    assert {problem["code"] for problem in json.loads(said.out)["problems"]} == {"unreadable", "gpus-not-divisible"}
+
+
+def test_folders_in_place_of_files(tmp_path: Path) -> None:
+    run, flag, site = authored(tmp_path)
+    for words in ((str(tmp_path), flag, site), (run, flag, str(tmp_path))):
+        said = Said("plan", *words)
+        assert said.code == 65
+        assert "Is a directory" in said.err
+    (tmp_path / "config.yaml").unlink()
+    (tmp_path / "config.yaml").mkdir()
+    assert "builder.source" in Said("plan", run, flag, site).err
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    run, flag, site = authored(tmp_path)
+    for words in ((run + "x", flag, site), (run, flag, site + "x")):
+        said = Said("plan", *words)
+        assert said.code == 65
+        assert "No such file" in said.err
+
+
+@pytest.mark.parametrize("content", [b"\x7fELF\x02\x01\x01\x00" + bytes(range(256)), b"\xff\xfe", b"", b"\x00"])
+def test_a_file_that_is_no_text(tmp_path: Path, content: bytes) -> None:
+    run, flag, site = authored(tmp_path)
+    Path(run).write_bytes(content)
+    said = Said("plan", run, flag, site)
+    assert said.code == 65
+    assert "run.yaml" in said.err
+    assert "hint: " in said.err
+
+
+def test_a_cluster_that_is_not_in_the_catalog(tmp_path: Path) -> None:
+    said = Said("plan", *authored(tmp_path), "--cluster", "hcp")
+    assert said.code == 65
+    assert "did you mean 'hpc'?" in said.err
+
+
+def test_the_profile_is_found_by_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, _, site = authored(tmp_path)
+    monkeypatch.setenv("DD_SLURM_PROFILE_FILE", site)
+    assert json.loads(Said("plan", run, "--json").out)["site"]["cluster"] == "hpc"
+
+
+def test_without_a_profile_a_plan_says_so(tmp_path: Path) -> None:
+    run, *_ = authored(tmp_path)
+    said = Said("plan", run)
+    assert said.code == 0
+    assert said.out.startswith("no profile")
+
+
+@pytest.mark.parametrize("words", [("--help",), ("plan", "--help"), ("rehearse", "--help")])
+def test_help(words: tuple[str, ...]) -> None:
+    said = Said(*words)
+    assert said.code == 0
+    assert "Usage" in said.out
+
+
+@pytest.mark.slow
+def test_a_pipe_gets_no_colours_and_a_wrong_option_is_a_usage_error(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "shell.cli")
+    shown = subprocess.run((*command, "plan", *authored(tmp_path)), cwd=ROOT, capture_output=True, check=True)
+    wrong = subprocess.run((*command, "plan", "--bogus"), cwd=ROOT, capture_output=True, check=False)
+    helped = subprocess.run((*command, "--help"), cwd=ROOT, capture_output=True, check=True)
+    assert b"\x1b" not in shown.stdout + shown.stderr + wrong.stderr + helped.stdout
+    assert wrong.returncode == 64
+    assert b"Traceback" not in wrong.stderr
