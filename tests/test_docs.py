@@ -22,6 +22,9 @@ from core.plan.model import RunPlan
 from core.plan.run_plan import plan_run
 from core.problem import Problem
 from core.report import as_text
+from core.supervise.rules import exit_code
+from core.supervise.verdict import ClientFailed, ClientRefused, Completed, OutOfTime, ServersFailed, Stuck, Verdict
+from core.units import Alias, StepName
 from shell.cli import app
 from tests import docs_tables as tables
 from tests.conftest import Golden
@@ -162,3 +165,14 @@ def test_the_plan_in_the_readme_is_explained_so() -> None:
     readme, planned = readme_plan(4)
     shown = next(body for _, body in FENCE.findall(readme) if body.startswith("models\n"))
     assert shown in explain(planned.unwrap()) + "\n"
+
+
+def test_every_verdict_is_described_with_its_exit_code() -> None:
+    page = (ROOT / "docs" / "failures.md").read_text()
+    described = re.findall(r"^\| `([a-z-]+)` \|", page.partition("## Verdicts")[2], re.MULTILINE)
+    kinds = [str(kind.__struct_config__.tag) for kind in get_args(Verdict)]
+    assert described == [*kinds, "refused"], "`refused` is the attempt that no supervisor saw"
+    codes = set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
+    lost = ServersFailed(alias=Alias("w"), step=StepName("w-0"), launch=1, cause=Stuck())
+    verdicts = (Completed(), lost, OutOfTime(), ClientRefused(reasons=()), ClientFailed(code=1, reasons=()))
+    assert {str(exit_code(verdict)) for verdict in verdicts} <= codes
