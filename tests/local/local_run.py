@@ -26,6 +26,8 @@ from tests.local.processes_of import MARK, processes_of, victim
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("program.py")
+FOLDERS_OF_CLIENT = {"output", "data-designer-home"}
+"""What is in them is made by the client's program, with modes of its own; the attempt's folder keeps others out."""
 STAND_IN = (sys.executable, "-m", "shell.simulate")
 PATIENCE_S = 60.0
 """How long a test waits for what must happen; far above what it takes."""
@@ -63,7 +65,9 @@ class LocalRun:
         site = {"schema_version": 1, "workspace_root": "/unused", "gpus_per_node": gpus_per_node, "container": "none"}
         catalog.write_text(json.dumps({"schema_version": 1, "clusters": {"here": site}}))
         run_file = folder / "run.json"
-        run_file.write_text(json.dumps(authored(changes) | dict(top)))
+        run_file.write_text(
+            json.dumps({name: value for name, value in (authored(changes) | dict(top)).items() if value})
+        )
         planned = read_and_plan(str(run_file), str(catalog), "here", str(folder / "workspace"))
         _, self.paths = create_run(planned.unwrap(), Rehearsal(executable=tuple(executable)))
 
@@ -126,11 +130,11 @@ class LocalRun:
         return [json.loads(line)["number"] for file in files for line in file.read_text().splitlines()]
 
     def check_files(self) -> None:
-        """Whatever was killed: each file is whole, and only its owner can read it."""
+        """Whatever was killed: each file of ours is whole, and only its owner can read it."""
         for path in Path(self.paths.root).rglob("*"):
             mode = path.stat().st_mode & 0o777
-            made_by_program = path.parent.name == "output" and path.is_file()
-            assert made_by_program or mode == (0o700 if path.is_dir() else 0o600), f"{path} has mode {mode:o}"
+            made_by_client = FOLDERS_OF_CLIENT & {path.name, *(parent.name for parent in path.parents)}
+            assert made_by_client or mode == (0o700 if path.is_dir() else 0o600), f"{path} has mode {mode:o}"
             if path.suffix == ".json":
                 json.loads(path.read_text())
 

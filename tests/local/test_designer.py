@@ -1,0 +1,49 @@
+"""The same path with the real Data Designer: a rank that dies in the middle, and a config that it refuses."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local.conftest import MakeRun
+
+pytestmark = pytest.mark.slow
+
+
+def _builder(**column: Any) -> dict[str, Any]:
+    words = {
+        "name": "topic",
+        "column_type": "sampler",
+        "sampler_type": "category",
+        "params": {"values": ["sea", "sky"]},
+    }
+    config = {"data_designer": {"columns": [words, {"name": "text", "model_alias": "m"} | column]}}
+    return {"client": None, "builder": {"inline": config}}
+
+
+def test_a_rank_dies_while_records_are_made(make_run: MakeRun) -> None:
+    run = make_run(
+        **_builder(column_type="llm-text", prompt="Write about {{ topic }}."), invocation={"num_records": 12}
+    )
+    controller = run.start({"ttft_ms": 400})
+    controller.says("the client works")
+    os.kill(controller.victim("server rank"), signal.SIGKILL)
+    assert controller.code() == 0, controller.log.read_text()
+    result = json.loads((run.attempt(1) / "result.json").read_text())
+    assert result["records"] == 12
+    assert {"topic", "text"} <= {column["name"] for column in result["columns"]}
+    assert "it starts again in 1.0 s" in run.story(1)
+    assert not run.processes()
+    run.check_files()
+
+
+def test_a_config_that_data_designer_refuses(make_run: MakeRun) -> None:
+    run = make_run(**_builder(column_type="llm-text", prompt="Write about {{ nothing_known }}."))
+    controller = run.start({"startup_s": 60})
+    assert controller.code() == 78, controller.log.read_text()
+    assert "the client refused its config" in run.story(1)
+    assert not Path(run.paths.winner(0)).exists()
+    assert not run.processes()
