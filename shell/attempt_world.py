@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import assert_never
 
 import msgspec
@@ -86,7 +86,7 @@ class AttemptWorld:
                 if self._client is not None:
                     self._client.signal(signal.Signals[f"SIG{name}"])
             case todo.CheckResult():
-                self._pool.submit(self._check)
+                self._in_background(self._check)
             case todo.StartServer(step=step, launch=launch):
                 self._launcher.serve(self._steps[step], launch, self._bound, self._paths.bound(self._revision))
             case todo.SignalServer(step=step, launch=launch, signal=name):
@@ -119,7 +119,8 @@ class AttemptWorld:
         log = f"{self._paths.logs}/client.log"
         environ = client_environment(self._bound.bundle)
         self._client = self._reaper.spawn(argv, environ, log, self._client_ended, stdin="pipe")
-        self._pool.submit(self._await_prepared, self._client)
+        client = self._client
+        self._in_background(lambda: self._await_prepared(client))
 
     def _client_ended(self, code: int) -> None:
         """In the reaper's thread. What the client said last is heard before its end."""
@@ -158,7 +159,8 @@ class AttemptWorld:
         if (step, launch) in self._probing:
             return
         self._probing.add((step, launch))
-        self._pool.submit(self._ask, step, launch, probes_of(self._bound, self._steps[step]))
+        targets = probes_of(self._bound, self._steps[step])
+        self._in_background(lambda: self._ask(step, launch, targets))
 
     def _ask(self, step: StepName, launch: int, targets: Sequence[Probe]) -> None:
         """In a thread of its own."""
@@ -259,6 +261,14 @@ class AttemptWorld:
                 address = self._bound.nodes[lane.slot].address
                 found.append(BackendAddress(id=name, url_host=address, port=lane.role.http_port))
         return found
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        """Work that waits for the world. A bug in it ends the controller as a bug in the loop would, not in silence."""
+        self._pool.submit(work).add_done_callback(self._raise_in_loop)
+
+    def _raise_in_loop(self, done: "Future[None]") -> None:
+        if not done.cancelled() and done.exception() is not None:
+            self._interpreter.put(done.result)
 
     def close(self) -> None:
         """Let the threads go."""
