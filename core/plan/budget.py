@@ -33,12 +33,16 @@ def spend(deployments: Sequence[Deployment], budget: int, gpus_per_node: int | N
         return refuse(BudgetUnfit(at=at, gpus=budget, needed=budget, reason=reason))
     wanted = tuple(_raised(deployment, gpus_per_node) for deployment in deployments)
     sizes = [_replica_gpus(deployment) for deployment in wanted]
-    node_counts = [-(-size // gpus_per_node) for size in sizes]
+    node_counts = [
+        max(-(-size // gpus_per_node), deployment.topology.nodes_per_replica or 1)
+        for deployment, size in zip(wanted, sizes, strict=True)
+    ]
     whole = budget // gpus_per_node
-    if sum(sizes) <= min(budget, gpus_per_node) and (budget <= gpus_per_node or whole < sum(node_counts)):
-        return Success(_share_one_node(wanted, sizes, min(budget, gpus_per_node)))
+    one_node = sum(sizes) <= gpus_per_node and max(node_counts) == 1
+    if one_node and sum(sizes) <= budget and (budget <= gpus_per_node or whole < sum(node_counts)):
+        return Success(_share_one_node(wanted, sizes, min(budget, gpus_per_node), gpus_per_node))
     if whole < sum(node_counts):
-        needed = sum(sizes) if sum(sizes) <= gpus_per_node else sum(node_counts) * gpus_per_node
+        needed = sum(sizes) if one_node else sum(node_counts) * gpus_per_node
         parts = ", ".join(f"{d.model_alias} {size}" for d, size in zip(wanted, sizes, strict=True))
         reason = f"one replica of each model takes {parts} GPUs, on nodes of {gpus_per_node}"
         return refuse(BudgetUnfit(at=at, gpus=budget, needed=needed, reason=reason))
@@ -69,8 +73,8 @@ def _grown(units: Sequence[int], total: int) -> list[int]:
         shares[poorest] += units[poorest]
 
 
-def _share_one_node(deployments: Sequence[Deployment], sizes: Sequence[int], total: int) -> Spent:
-    if len(deployments) == 1:
+def _share_one_node(deployments: Sequence[Deployment], sizes: Sequence[int], total: int, gpus_per_node: int) -> Spent:
+    if len(deployments) == 1 and total == gpus_per_node:
         note = f"budget: {deployments[0].model_alias} gets one node of its own"
         return Spent(deployments=(_with(deployments[0], resources=Resources(nodes=1)),), notes=(note,))
     quotas = _grown(sizes, total)
