@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import msgspec
 from returns.pipeline import is_successful
@@ -19,6 +20,8 @@ from shell.results import Winner
 from shell.runs import create_run
 
 EX_OK, EX_DATAERR = 0, 65
+SIGNALLED = 128
+"""Exit codes above are 128 + the number of a signal."""
 REHEARSALS = "dd-slurm-rehearsals"
 """Where rehearsals go, below the current folder: the profile's workspace need not exist on this machine."""
 
@@ -68,12 +71,21 @@ def rehearse_run(
         _say_which_profile(authored)
         sys.stdout.write(explain(authored.plan) + "\n")
         sys.stdout.flush()
-    shards = tuple(_rehearse_shard(paths, shard, as_json) for shard in range(authored.plan.request.array_count))
+    shards = tuple(_rehearse_shards(paths, authored.plan.request.array_count, as_json))
     if as_json:
         sys.stdout.write(canonical_json(Rehearsed(run_id=run_id, run_dir=paths.root, shards=shards)).decode())
     else:
         _say_results(paths, shards)
     return max(shard.exit_code for shard in shards)
+
+
+def _rehearse_shards(paths: RunPaths, count: int, quiet: bool) -> Iterator[RehearsedShard]:
+    """One after the other. Who stops one by a signal means all."""
+    for shard in range(count):
+        ended = _rehearse_shard(paths, shard, quiet)
+        yield ended
+        if ended.exit_code > SIGNALLED:
+            return
 
 
 def _rehearse_shard(paths: RunPaths, shard: int, quiet: bool) -> RehearsedShard:

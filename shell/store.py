@@ -12,7 +12,7 @@ from collections.abc import Iterator
 def make_folder(path: str) -> None:
     """The folder and those parents that are missing, readable by their owner only."""
     parent = os.path.dirname(path.rstrip("/"))
-    if parent and not os.path.isdir(parent):
+    if parent and not os.path.lexists(parent):
         make_folder(parent)
     os.makedirs(path, mode=0o700, exist_ok=True)
 
