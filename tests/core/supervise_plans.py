@@ -89,11 +89,12 @@ def events(plan: SupervisePlan) -> st.SearchStrategy[Event]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[SupervisePlan, list[Event]]:
-    """A plan and whatever happens to it; half of the histories begin with a client that works, or has just ended."""
+    """A plan and what happens to it. Half of the histories begin with a client that works (nearly), or has ended."""
     plan = draw(plans())
     happened: list[Event] = []
     if draw(st.booleans()):
-        happened += under_way(plan)
+        ready = draw(st.permutations(under_way(plan)))
+        happened += ready[: len(ready) - draw(st.sampled_from([0, 0, 1]))]
         happened += draw(st.sampled_from([[], [], [ClientExited(at=MonotonicMs(20), code=0)]]))
     return plan, [*happened, *draw(st.lists(events(plan), max_size=25))]
 
