@@ -188,8 +188,9 @@ def _too_few_gpus(problem: p.TooFewGpus) -> tuple[str, str]:
     needed = sizes[0] * sizes[1] * sizes[2]
     have = problem.nodes * problem.gpus_per_node
     if problem.gpus_per_node == 0:
+        nodes = counted(problem.nodes, "node")
         return (
-            f"{counted(sizes[2], 'replica')} cannot stand on {counted(problem.nodes, 'node')} without GPUs, one on each",
+            f"{counted(sizes[2], 'replica')} cannot stand on {nodes} without GPUs, one on each",
             "add nodes or lower data_parallel",
         )
     return (
