@@ -6,6 +6,7 @@ from core.config.durations import duration_ms
 from core.plan.bound import BoundPlan, Serving
 from core.plan.model import CommandClient, DeploymentPlan, RunPlan
 from core.plan.ports import DEFAULT_LOW
+from core.plan.process_env import REPLACED
 from core.plan.shards import shard_of
 from core.plan.steps import steps_of
 from core.plan.topology import replicas_of
@@ -14,6 +15,7 @@ from core.report import counted
 
 def explain(plan: RunPlan) -> str:
     """The whole plan, in a page."""
+    replaced = tuple(_replaced(plan))
     parts = (
         (f"run {plan.name} on {plan.site.cluster}",),
         _work(plan),
@@ -22,6 +24,7 @@ def explain(plan: RunPlan) -> str:
         ("", "where", *_indented(_table(_node_rows(plan)))),
         ("", "when it runs", *_indented(_moments(plan))),
         ("", "checked on every node before a server starts", *_indented(_checks(plan))),
+        ("", "replaced", *_indented(replaced)) if replaced else (),
         ("", "why", *_indented(plan.notes)) if plan.notes else (),
     )
     return "\n".join(line.rstrip() for part in parts for line in part) + "\n"
@@ -136,6 +139,14 @@ def _checks(plan: RunPlan) -> Iterator[str]:
         model = deployment.server.model
         what = "readable" if model.startswith("/") else "a name on the hub, not looked up"
         yield f"{deployment.alias}: {model} ({what}), executable {deployment.server.executable}"
+
+
+def _replaced(plan: RunPlan) -> Iterator[str]:
+    """Variables that the author set and that no process gets."""
+    for deployment in plan.deployments:
+        for entry in deployment.server.environment:
+            if entry.name in REPLACED:
+                yield f"{deployment.alias}: the run file's {entry.name} is replaced: {REPLACED[entry.name]}"
 
 
 def explain_bound(bound: BoundPlan) -> str:

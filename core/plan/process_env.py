@@ -25,6 +25,14 @@ _DROPPED = frozenset(
     "VLLM_LOOPBACK_IP CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES GPU_DEVICE_ORDINAL "
     "ZE_AFFINITY_MASK".split()
 )
+_CACHES = ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+_OWN_CACHE = "each process has a cache of its own, since two that write one at the same time break it"
+REPLACED = {
+    "TORCHINDUCTOR_CACHE_DIR": _OWN_CACHE,
+    "TRITON_CACHE_DIR": _OWN_CACHE,
+    "VLLM_ENGINE_READY_TIMEOUT_S": "it follows from startup_timeout, so that vLLM does not give up earlier",
+}
+"""What a run file may say and no process gets, and why. Other names of ours are refused when the file is read."""
 _HANDED_ON = "DD_SLURM_SIMULATE"
 """What the stand-in server is told; the only names of ours that a server process sees."""
 
@@ -62,7 +70,7 @@ def process_environment(plan: BoundPlan, of: LaneOf, environ: Mapping[str, str],
     inherited = inherited_variables(environ)
     python_path = join_path(plan.bundle, configured.get("PYTHONPATH", inherited.get("PYTHONPATH", "")))
     defaults = dict(_network(plan, of)) | {"NO_PROXY": no_proxy(plan, of, inherited)}
-    defaults["no_proxy"] = defaults["NO_PROXY"]
+    defaults |= {"no_proxy": defaults["NO_PROXY"], "VLLM_NO_USAGE_STATS": "1", "PYTHONNOUSERSITE": "1"}
     return inherited | defaults | configured | dict(_owned(plan, of, scratch)) | {"PYTHONPATH": python_path}
 
 
@@ -98,9 +106,7 @@ def _owned(plan: BoundPlan, of: LaneOf, scratch: str) -> Iterator[tuple[str, str
     yield "VLLM_HOST_IP", node.address
     if lane.internal_port is not None:
         yield "VLLM_PORT", str(lane.internal_port)
-    for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+    for name in _CACHES:
         yield name, f"{scratch}/{of.name}/{name.split('_')[0].lower()}"
     yield "VLLM_RPC_BASE_PATH", f"{scratch}/{of.name}"
     yield "VLLM_ENGINE_READY_TIMEOUT_S", str(-(-of.deployment.startup_timeout_ms // 1000))
-    yield "VLLM_NO_USAGE_STATS", "1"
-    yield "PYTHONNOUSERSITE", "1"
