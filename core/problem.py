@@ -205,6 +205,14 @@ class NotInAllocation(msgspec.Struct, frozen=True, kw_only=True, tag="not-in-all
     at: At
 
 
+class CommandFailed(msgspec.Struct, frozen=True, kw_only=True, tag="command-failed", tag_field="code"):
+    """A command of the cluster cannot be run or does not answer."""
+
+    at: At
+    command: str
+    reason: str
+
+
 class NodeCountMismatch(msgspec.Struct, frozen=True, kw_only=True, tag="node-count-mismatch", tag_field="code"):
     """Slurm granted fewer nodes than the plan was made for, or a list and its count disagree."""
 
@@ -360,6 +368,7 @@ Problem: TypeAlias = (
     | PathNotMounted
     | TooManyShards
     | NotInAllocation
+    | CommandFailed
     | NodeCountMismatch
     | FactsMissing
     | DevicesTooFew

@@ -126,6 +126,8 @@ def _words(problem: p.Problem) -> tuple[str, str]:
                 f"planned for {counted(planned, 'node')}, got {granted}",
                 "submit again, or lower the number of nodes",
             )
+        case p.CommandFailed(command=command, reason=reason):
+            return f"{command!r} failed: {reason}", "check that Slurm's commands work there, and scheduler.bin_path"
         case p.FactsMissing(reason=reason):
             return f"the node did not report: {reason}", "exclude the node, or look at its log"
         case p.DevicesTooFew(planned=planned, found=found):

@@ -4,17 +4,19 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Literal
 
 import msgspec
 from returns.pipeline import is_successful
+from returns.result import Success
 
 from core.client_spec import ModelEndpoint, client_files, client_spec
 from core.codec import canonical_json, compact_json
 from core.endpoint_spec import EndpointSpec
 from core.layout import AttemptPaths, RunPaths
-from core.outcome import Outcome
+from core.outcome import Outcome, problems_of
 from core.plan.bind import bind
 from core.plan.bound import Attempt, BoundPlan
 from core.plan.judge import facts_request
@@ -22,7 +24,6 @@ from core.plan.model import RunPlan
 from core.plan.server_args import SERVER_TOKEN
 from core.plan.shards import Shard, shard_of
 from core.plan.steps import url_of
-from core.plan.topology import gpus_on_slots
 from core.problem import At, Problems, UnknownName
 from core.report import ProblemReport, as_text, report
 from core.supervise.events import StopAsked, TimeLimitNear
@@ -33,7 +34,8 @@ from core.units import NodeName, StepName
 from shell.attempt_world import AttemptWorld, read_facts
 from shell.attempts import AttemptRecord, new_attempt, new_token, write_record
 from shell.interpreter import Interpreter, monotonic_ms
-from shell.launch_local import LocalJob, LocalLauncher, local_nodes
+from shell.jobs import Job, local_job, slurm_job
+from shell.launch import Launcher
 from shell.processes import Reaper
 from shell.results import declare_winner
 from shell.runs import RunRecord, read_run
@@ -41,19 +43,19 @@ from shell.store import append_line, open_journal, write_atomic
 
 EX_SOFTWARE, EX_CONFIG = 70, 78
 FACTS_TIMEOUT_S = 120.0
-LOCAL_PROBE_MS = 100
 
 
 class _Exits:
-    """Where the launcher's news goes: to the facts queue first, to the world once there is one."""
+    """Where the launcher's news goes: to one queue at first, to the world once there is one."""
 
     def __init__(self) -> None:
-        self.facts: SimpleQueue[int] = SimpleQueue()
+        self.early: SimpleQueue[int | None] = SimpleQueue()
+        """Before there is a world: None when facts are gathered, the number of a signal to stop."""
         self.world: AttemptWorld | None = None
 
     def on_facts_exit(self, code: int) -> None:
         if self.world is None:
-            self.facts.put(code)
+            self.early.put(None)
         else:
             self.world.on_facts_exit(code)
 
@@ -66,8 +68,8 @@ class _Exits:
             self.world.on_step_exit(step, launch, code)
 
 
-def run_attempt(root: str, shard: int, scratch: str) -> int:
-    """Run the next attempt at a shard; the exit code. `scratch` is for what simulated nodes keep on their disks."""
+def run_attempt(root: str, shard: int, scratch: str, local: bool) -> int:
+    """Run the next attempt at a shard; the exit code. `local` plays the nodes here, with their disks in `scratch`."""
     started = time.time_ns() // 1_000_000
     clock = time.monotonic()
     try:
@@ -75,17 +77,20 @@ def run_attempt(root: str, shard: int, scratch: str) -> int:
     except (OSError, msgspec.MsgspecError) as error:
         print(f"{root}: this is not the folder of a run: {error}", file=sys.stderr)
         return EX_CONFIG
-    if shard >= plan.request.array_count:
-        known = tuple(str(index) for index in range(plan.request.array_count))
-        wrong = UnknownName(at=At(source="--shard"), what="shard", value=str(shard), known=known, suggestion=None)
-        print(as_text(wrong), file=sys.stderr)
+    job: Outcome[Job] = Success(local_job(record, plan, scratch)) if local else slurm_job(root, record, plan)
+    problems = (*_shard_problems(plan, shard), *problems_of(job))
+    if problems:
+        print("\n".join(map(as_text, problems)), file=sys.stderr)
         return EX_CONFIG
-    run = RunPaths(root=root)
+    run, place = RunPaths(root=root), job.unwrap()
     number, paths = new_attempt(run, shard)
-    job_id = os.environ.get("SLURM_JOB_ID") or str(os.getpid())
-    hosts = tuple(NodeName(f"sim{index + 1:02d}") for index in range(plan.request.nodes))
     attempt = AttemptRecord(
-        run_id=record.run_id, shard=shard, number=number, job_id=job_id, nodes=hosts, started_unix_ms=started
+        run_id=record.run_id,
+        shard=shard,
+        number=number,
+        job_id=place.job_id,
+        nodes=place.hosts,
+        started_unix_ms=started,
     )
     write_record(paths, attempt)
     story: list[str] = []
@@ -94,9 +99,9 @@ def run_attempt(root: str, shard: int, scratch: str) -> int:
         story.append(f"{time.monotonic() - clock:7.1f} s  {text}")
         print(story[-1], flush=True)
 
-    say(f"shard {shard}, attempt {number}, on {len(hosts)} simulated nodes: {paths.root}")
-    work = _Work(run, record, plan, shard_of(plan.invocation.num_records, plan.request.array_count, shard), scratch)
-    finished = work.run(number, paths, job_id, hosts, say)
+    say(f"shard {shard}, attempt {number}, on {place.words}: {paths.root}")
+    work = _Work(run, record, plan, shard_of(plan.invocation.num_records, plan.request.array_count, shard), place)
+    finished = work.run(number, paths, say)
     ended = msgspec.structs.replace(
         attempt,
         ended_unix_ms=time.time_ns() // 1_000_000,
@@ -107,6 +112,13 @@ def run_attempt(root: str, shard: int, scratch: str) -> int:
     )
     write_record(paths, ended)
     return finished.exit_code
+
+
+def _shard_problems(plan: RunPlan, shard: int) -> Problems:
+    if shard < plan.request.array_count:
+        return ()
+    known = tuple(str(index) for index in range(plan.request.array_count))
+    return (UnknownName(at=At(source="--shard"), what="shard", value=str(shard), known=known, suggestion=None),)
 
 
 class _Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,35 +132,25 @@ class _Ended(msgspec.Struct, frozen=True, kw_only=True):
 class _Work:
     """The stages of one attempt."""
 
-    def __init__(self, run: RunPaths, record: RunRecord, plan: RunPlan, shard: Shard, scratch: str) -> None:
-        self._run, self._record, self._plan, self._shard, self._scratch = run, record, plan, shard, scratch
+    def __init__(self, run: RunPaths, record: RunRecord, plan: RunPlan, shard: Shard, job: Job) -> None:
+        self._run, self._record, self._plan, self._shard, self._job = run, record, plan, shard, job
 
-    def run(
-        self, number: int, paths: AttemptPaths, job_id: str, hosts: Sequence[NodeName], say: Callable[[str], None]
-    ) -> _Ended:
+    def run(self, number: int, paths: AttemptPaths, say: Callable[[str], None]) -> _Ended:
         """All stages."""
-        stop: SimpleQueue[int] = SimpleQueue()
-        _on_signals(stop.put)
         token = new_token(f"{paths.root}/server.token")
         new_token(f"{paths.root}/client.token")
         exits, reaper = _Exits(), Reaper()
-        gpus = gpus_on_slots([d.placement for d in self._plan.deployments])
-        job = LocalJob(
-            job_id,
-            local_nodes(hosts, gpus, self._scratch),
-            tasks=paths.tasks,
-            logs=paths.logs,
-            bundle=self._record.bundle,
-        )
-        launcher = LocalLauncher(job, reaper, exits, {**os.environ, SERVER_TOKEN: token})
+        _on_signals(exits.early.put)
+        launcher = self._job.launcher(paths, reaper, exits, {**os.environ, SERVER_TOKEN: token})
+        job_id = self._job.job_id
         attempt = Attempt(run_id=self._record.run_id, shard=self._shard.index, number=number, job_id=job_id)
-        bound = self._bind(paths, launcher, exits, hosts, attempt, stop)
+        bound = self._bind(paths, launcher, exits, attempt)
         if isinstance(bound, int):
             say("stopped before anything was started")
             return _Ended(state="INTERRUPTED", exit_code=bound, cause=b"null")
         if not is_successful(bound):
             return _refused(bound.failure(), say)
-        verdict = self._supervise(paths, bound.unwrap(), exits, reaper, launcher, token, stop, say)
+        verdict = self._supervise(paths, bound.unwrap(), exits, reaper, launcher, token, say)
         if isinstance(verdict, Completed) and not declare_winner(self._run, self._shard.index, number):
             say("another attempt has won this shard already; this result is kept beside it")
         say(f"{attempt_state(verdict)}: {verdict_words(verdict)}")
@@ -157,20 +159,22 @@ class _Work:
     def _bind(
         self,
         paths: AttemptPaths,
-        launcher: LocalLauncher,
+        launcher: Launcher,
         exits: _Exits,
-        hosts: Sequence[NodeName],
         attempt: Attempt,
-        stop: SimpleQueue[int],
     ) -> Outcome[BoundPlan] | int:
-        rehearsal = self._record.rehearsal
+        rehearsal, hosts = self._record.rehearsal, self._job.hosts
+        if len(hosts) < self._plan.request.nodes:
+            return bind(self._plan, hosts, (), attempt, self._record.bundle, rehearsal)
         request = facts_request(self._plan, rehearsal, paths.facts)
         write_atomic(paths.facts_request, canonical_json(request))
         launcher.facts(paths.facts_request, hosts)
-        stopped = _wait(exits.facts, stop)
-        if stopped is not None:
+        stopped = _wait(exits.early)
+        if stopped != "gathered":
             launcher.stop_facts()
-            exits.facts.get(timeout=FACTS_TIMEOUT_S)
+            while _wait(exits.early) not in ("gathered", "late"):
+                continue
+        if isinstance(stopped, int):
             return 128 + stopped
         facts = read_facts(paths.facts, hosts)
         return bind(self._plan, hosts, facts, attempt, self._record.bundle, rehearsal)
@@ -181,15 +185,14 @@ class _Work:
         bound: BoundPlan,
         exits: _Exits,
         reaper: Reaper,
-        launcher: LocalLauncher,
+        launcher: Launcher,
         token: str,
-        stop: SimpleQueue[int],
         say: Callable[[str], None],
     ) -> Verdict:
         write_atomic(paths.bound(1), compact_json(bound))
         self._write_start_files(paths, bound)
         journal = open_journal(paths.events)
-        rules = supervise_plan(self._plan, bound, LOCAL_PROBE_MS)
+        rules = supervise_plan(self._plan, bound, self._job.probe_every_ms)
         interpreter = Interpreter(rules, lambda line: append_line(journal, line))
         world = AttemptWorld(self._plan, bound, rules, self._shard, paths, token, interpreter, reaper, launcher, say)
         exits.world = world
@@ -202,8 +205,10 @@ class _Work:
                 interpreter.put(StopAsked(at=monotonic_ms(), reason=name, exit_code=128 + number))
 
         _on_signals(asked)
-        while not stop.empty():
-            asked(stop.get())
+        while not exits.early.empty():
+            number = exits.early.get()
+            if number is not None:
+                asked(number)
         try:
             return interpreter.run(world)
         finally:
@@ -251,18 +256,13 @@ def _on_signals(act: Callable[[int], None]) -> None:
         signal.signal(number, lambda got, _: act(got))
 
 
-def _wait(facts: SimpleQueue[int], stop: SimpleQueue[int]) -> int | None:
-    """Until all nodes have reported, or somebody asks to stop, or time is over: then what is there must do."""
-    deadline = time.monotonic() + FACTS_TIMEOUT_S
-    while time.monotonic() < deadline:
-        try:
-            facts.get(timeout=0.1)
-        except Empty:
-            if not stop.empty():
-                return stop.get()
-            continue
-        return None
-    return None
+def _wait(early: SimpleQueue[int | None]) -> Literal["gathered", "late"] | int:
+    """Until all nodes have reported, or time is over: then what is there must do. Else the signal to stop."""
+    try:
+        said = early.get(timeout=FACTS_TIMEOUT_S)
+    except Empty:
+        return "late"
+    return "gathered" if said is None else said
 
 
 def _refused(problems: Problems, say: Callable[[str], None]) -> _Ended:

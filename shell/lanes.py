@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from shell.descendants import adopt_orphans, descendants, has_children, kill_descendants, reap, signal_all
 
-_STOP = {signal.SIGTERM, signal.SIGINT}
-_IGNORED = {signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
+_STOP = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR2}
+"""USR2 is how the controller's order comes through `srun`, which kills its tasks when it gets TERM itself."""
+_IGNORED = {signal.SIGHUP, signal.SIGUSR1}
 """Slurm and sites send these as warnings; the controller decides what they mean."""
 _WATCHED = _STOP | _IGNORED | {signal.SIGCHLD}
 _KILL_TIMEOUT_S = 5.0

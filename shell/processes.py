@@ -60,6 +60,12 @@ class Child:
             if not self._gone:
                 (os.killpg if self._session else os.kill)(self.pid, number)
 
+    def signal_alone(self, number: int) -> None:
+        """To the process itself and to nothing else of its group. Nothing when it is gone."""
+        with self._lock:
+            if not self._gone:
+                os.kill(self.pid, number)
+
     def kill_below(self) -> None:
         """Kill all that it started, but not itself: a guard then ends by itself, after it has looked for more."""
         with self._lock:
@@ -126,8 +132,9 @@ class Reaper:
         on_line: LineCallback | None = None,
         stdin: Literal["null", "pipe"] = "null",
         session: bool = True,
+        errors: Literal["log", "lines"] = "log",
     ) -> Child:
-        """Start a process whose output goes to the end of `log`; with `on_line`, only its errors do.
+        """Start a process whose output goes to the end of `log`; with `on_line`, only its errors do, or not even they.
 
         Call it from a thread that lives as long as the process, when the child asks to end with its parent.
         Errors: OSError when it cannot be started.
@@ -139,7 +146,7 @@ class Reaper:
                 env=environ,
                 stdin=subprocess.PIPE if stdin == "pipe" else subprocess.DEVNULL,
                 stdout=descriptor if on_line is None else subprocess.PIPE,
-                stderr=descriptor,
+                stderr=descriptor if errors == "log" else subprocess.STDOUT,
                 start_new_session=session,
             )
         finally:

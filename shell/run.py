@@ -7,14 +7,14 @@ bug, 75 try again, 78 configuration; 128+n after signal n.
 
 import sys
 
-USAGE = """usage: python -m shell.run --run-dir DIR (--shard N | --shard-from-env) [--launcher local]
+USAGE = """usage: python -m shell.run --run-dir DIR (--shard N | --shard-from-env) [--launcher srun|local]
 
 Run one attempt at one shard of a run, inside its allocation.
 
   --run-dir DIR     the folder of the run, made by `dd-slurm submit` or `dd-slurm rehearse`
   --shard N         which shard
   --shard-from-env  take it from SLURM_ARRAY_TASK_ID; 0 in a job that is no array
-  --launcher local  processes of this machine in place of job steps
+  --launcher WHAT   srun: job steps of the allocation (default); local: processes of this machine in their place
 """
 EX_OK, EX_USAGE = 0, 64
 
@@ -34,19 +34,19 @@ def main(argv: list[str]) -> int:
 
     from shell.guard import guarded
 
-    root, shard = options
+    root, shard, local = options
     scratch = f"/tmp/dd-slurm-{os.getuid()}-{secrets.token_hex(4)}"
 
     def work() -> int:
         from shell.controller import run_attempt
 
-        return run_attempt(root, shard, scratch)
+        return run_attempt(root, shard, scratch, local)
 
     return guarded(work, clean_up=lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
-def _options(argv: list[str]) -> tuple[str, int] | None:
-    words = {"--run-dir": "", "--shard": "", "--launcher": "local"}
+def _options(argv: list[str]) -> tuple[str, int, bool] | None:
+    words = {"--run-dir": "", "--shard": "", "--launcher": "srun"}
     rest = list(argv)
     from_environment = "--shard-from-env" in rest
     if from_environment:
@@ -59,9 +59,9 @@ def _options(argv: list[str]) -> tuple[str, int] | None:
         if name not in words or not (has_value or rest):
             return None
         words[name] = value if has_value else rest.pop(0)
-    if not words["--run-dir"] or not words["--shard"].isdecimal() or words["--launcher"] != "local":
+    if not words["--run-dir"] or not words["--shard"].isdecimal() or words["--launcher"] not in ("srun", "local"):
         return None
-    return words["--run-dir"], int(words["--shard"])
+    return words["--run-dir"], int(words["--shard"]), words["--launcher"] == "local"
 
 
 if __name__ == "__main__":

@@ -204,6 +204,7 @@ EXAMPLES: tuple[p.Problem, ...] = (
     p.TooManyShards(at=At(source="run.yaml", path="array_tasks.count", line=18), records=3, count=4),
     p.NotInAllocation(at=At(source="the environment", path="SLURM_JOB_ID")),
     p.NodeCountMismatch(at=At(source="the allocation", path="SLURM_JOB_NODELIST"), planned=4, granted=3),
+    p.CommandFailed(at=p.At(source="the allocation"), command="srun --version", reason="not found"),
     p.FactsMissing(at=NODE, reason="no facts file"),
     p.DevicesTooFew(at=NODE, planned=8, found=7),
     p.DeviceMaskUnfit(at=NODE, mask="MIG-1f2e", reason="vLLM 0.10.2 reads indices only", instead="use indices"),
