@@ -1,6 +1,5 @@
 """What the supervisor's effects mean in one attempt: steps of a launcher, a client, endpoints, probes, files."""
 
-import os
 import signal
 import sys
 import time
@@ -21,6 +20,7 @@ from core.plan.model import RunPlan
 from core.plan.rebind import rebind
 from core.plan.shards import Shard
 from core.plan.steps import Probe, Step, probes_of, steps_of
+from core.plan.task import first_end
 from core.report import as_text
 from core.supervise import effects as todo
 from core.supervise import events as happened
@@ -34,7 +34,7 @@ from shell.launch import Launcher
 from shell.probes import Foreign, Serves, probe
 from shell.processes import Child, Reaper
 from shell.results import check_result
-from shell.runs import last_lines
+from shell.step_ends import log_lines, read_ends
 from shell.store import make_folder, write_atomic
 
 PREPARED_POLL_S = 0.05
@@ -97,8 +97,8 @@ class AttemptWorld:
                 self._rebinds.append(effect)
                 if len(self._rebinds) == 1:
                     self._ask_for_facts(effect)
-            case todo.Explain(step=step, launch=launch):
-                self._explain(step, launch)
+            case todo.Explain():
+                self._explain(effect)
             case todo.StartEndpoint(alias=alias, launch=launch):
                 self._start_endpoint(alias, launch)
             case todo.SignalEndpoint(alias=alias, launch=launch, signal=name):
@@ -176,18 +176,20 @@ class AttemptWorld:
 
     def on_task_exit(self, step: StepName, launch: int, node: NodeName, code: int) -> None:
         """In the reaper's thread."""
-        self._interpreter.put(happened.TaskExited(at=monotonic_ms(), step=step, launch=launch, node=node, code=code))
+        first = first_end(read_ends(self._paths.tasks, step, launch, [node]))
+        at = monotonic_ms()
+        self._interpreter.put(happened.TaskExited(at=at, step=step, launch=launch, node=node, code=code, first=first))
 
     def on_step_exit(self, step: StepName, launch: int, code: int) -> None:
         """In the reaper's thread."""
-        self._interpreter.put(happened.ServerExited(at=monotonic_ms(), step=step, launch=launch, code=code))
+        nodes = [self._bound.nodes[slot].name for slot in self._steps[step].slots]
+        first = first_end(read_ends(self._paths.tasks, step, launch, nodes))
+        at = monotonic_ms()
+        self._interpreter.put(happened.ServerExited(at=at, step=step, launch=launch, code=code, first=first))
 
-    def _explain(self, step: StepName, launch: int) -> None:
-        prefix = f"{step}.{launch}."
-        for name in sorted(os.listdir(self._paths.logs)):
-            if name.startswith(prefix):
-                for line in last_lines(f"{self._paths.logs}/{name}", 3):
-                    self._say(f"  logs/{name}: {line[:300]}")
+    def _explain(self, asked: todo.Explain) -> None:
+        for sentence in log_lines(self._paths.logs, asked.step, asked.launch, asked.lane):
+            self._say(f"  {sentence}")
 
     # --- new ports ----------------------------------------------------------------------------------------------
 

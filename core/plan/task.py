@@ -4,6 +4,7 @@
 inside the serving container: standard library and msgspec only.
 """
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -84,3 +85,26 @@ class TaskEnded(msgspec.Struct, frozen=True, kw_only=True):
     rest: Rest
     lanes: tuple[LaneEnded, ...]
     at_ms: int
+
+
+class FirstEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that ended first and by itself, and so ended the others. `code` is negative for a signal."""
+
+    lane: str
+    node: NodeName
+    code: int
+
+
+def first_end(tasks: Iterable[TaskEnded]) -> FirstEnd | None:
+    """Which process of a step began its end, out of what its node workers say; None when all were told to stop.
+
+    Clocks of nodes may differ by more than it takes one rank to notice the death of another: ask for one node where
+    the order of its news is known.
+    """
+    found = [
+        (ended.at_ms, FirstEnd(lane=ended.name, node=task.node, code=ended.code))
+        for task in tasks
+        for ended in task.lanes
+        if isinstance(task.cause, RankEnded) and task.cause.lane == ended.name
+    ]
+    return min(found, key=lambda pair: pair[0])[1] if found else None

@@ -57,10 +57,11 @@ class Rebind(msgspec.Struct, frozen=True, kw_only=True, tag="rebind", tag_field=
 
 
 class Explain(msgspec.Struct, frozen=True, kw_only=True, tag="explain", tag_field="kind"):
-    """Look into the logs of a launch that failed and say why, for people."""
+    """Look into the logs of a launch that failed and say why, for people; first into that of the process to blame."""
 
     step: StepName
     launch: int
+    lane: str | None
 
 
 class StartEndpoint(msgspec.Struct, frozen=True, kw_only=True, tag="start-endpoint", tag_field="kind"):

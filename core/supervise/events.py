@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from core.plan.task import FirstEnd
 from core.units import Alias, MonotonicMs, NodeName, StepName
 
 
@@ -15,6 +16,8 @@ class TaskExited(msgspec.Struct, frozen=True, kw_only=True, tag="task-exited", t
     launch: int
     node: NodeName
     code: int
+    first: FirstEnd | None = None
+    """The process that ended first there and by itself; None when that is not known. `code` is the worker's."""
 
 
 class ServerExited(msgspec.Struct, frozen=True, kw_only=True, tag="server-exited", tag_field="kind"):
@@ -24,6 +27,8 @@ class ServerExited(msgspec.Struct, frozen=True, kw_only=True, tag="server-exited
     step: StepName
     launch: int
     code: int
+    first: FirstEnd | None = None
+    """The process that ended first and by itself; None when that is not known. `code` is the step's."""
 
 
 class ServerReady(msgspec.Struct, frozen=True, kw_only=True, tag="server-ready", tag_field="kind"):

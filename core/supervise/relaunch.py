@@ -4,7 +4,7 @@ from core.supervise.change import Move, alter, rule_of, with_unit
 from core.supervise.effects import Explain
 from core.supervise.plan import DeploymentRule, SupervisePlan
 from core.supervise.state import Ending, GivenUp, State, Stopping, Unit, Waiting
-from core.supervise.verdict import Cause, RankExited, ServersFailed
+from core.supervise.verdict import Cause, RankExited, ServersFailed, lane_to_blame
 from core.units import MonotonicMs
 
 PORT_TAKEN = 75
@@ -20,7 +20,7 @@ def bury(plan: SupervisePlan, state: State, unit: Unit, cause: Cause, at: Monoto
     after = launched_again(plan, unit, cause, at) or alter(unit, GivenUp(cause=cause))
     if after.port_retries > unit.port_retries:
         return with_unit(state, after), ()
-    return with_unit(state, after), (Explain(step=unit.step, launch=unit.launch),)
+    return with_unit(state, after), (Explain(step=unit.step, launch=unit.launch, lane=lane_to_blame(cause)),)
 
 
 def launched_again(plan: SupervisePlan, unit: Unit, cause: Cause, at: MonotonicMs) -> Unit | None:
@@ -35,7 +35,8 @@ def launched_again(plan: SupervisePlan, unit: Unit, cause: Cause, at: MonotonicM
 
 
 def _port_taken(cause: Cause) -> bool:
-    return isinstance(cause, RankExited) and cause.code == PORT_TAKEN and not cause.serving
+    """Said by a node worker; a server process that ends with this code means something else."""
+    return isinstance(cause, RankExited) and cause.code == PORT_TAKEN and cause.lane is None and not cause.serving
 
 
 def too_few(plan: SupervisePlan, before: State, now: State) -> ServersFailed | None:

@@ -18,6 +18,7 @@ from core.supervise.plan import SupervisePlan
 from core.supervise.relaunch import bury
 from core.supervise.state import Booting, Ending, GivenUp, Ready, Rebinding, State, Stopping, Unit, Waiting
 from core.supervise.verdict import ForeignAnswered, NoPorts, RankExited, Stuck
+from core.units import NodeName
 
 
 def on_server(plan: SupervisePlan, state: State, event: ServerEvent) -> Move:
@@ -26,11 +27,10 @@ def on_server(plan: SupervisePlan, state: State, event: ServerEvent) -> Move:
     if unit is None:
         return state, ()
     match event:
-        case TaskExited(node=node, code=code):
+        case TaskExited(node=node):
             if not isinstance(unit.life, Booting | Ready):
                 return state, ()
-            cause = RankExited(code=code, node=node, serving=isinstance(unit.life, Ready))
-            return end_unit(plan, state, unit, cause, event.at)
+            return end_unit(plan, state, unit, _rank_exited(unit, event, node), event.at)
         case ServerExited():
             return _exited(plan, state, unit, event)
         case ServerReady(at=at):
@@ -59,11 +59,18 @@ def on_server(plan: SupervisePlan, state: State, event: ServerEvent) -> Move:
 def _exited(plan: SupervisePlan, state: State, unit: Unit, event: ServerExited) -> Move:
     match unit.life:
         case Booting() | Ready():
-            cause = RankExited(code=event.code, node=None, serving=isinstance(unit.life, Ready))
-            return bury(plan, state, unit, cause, event.at)
+            return bury(plan, state, unit, _rank_exited(unit, event, None), event.at)
         case Ending(cause=ending):
             return bury(plan, state, unit, ending, event.at)
         case Waiting() | Rebinding() | GivenUp():
             return state, ()
         case _:
             assert_never(unit.life)
+
+
+def _rank_exited(unit: Unit, event: TaskExited | ServerExited, node: NodeName | None) -> RankExited:
+    """The process that ended first, where it is known: the codes of workers and steps say only that one did."""
+    serving = isinstance(unit.life, Ready)
+    if event.first is None:
+        return RankExited(code=event.code, node=node, serving=serving)
+    return RankExited(code=event.first.code, node=event.first.node, serving=serving, lane=event.first.lane)

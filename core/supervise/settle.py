@@ -33,6 +33,7 @@ from core.supervise.state import (
     Working,
 )
 from core.supervise.timers import next_deadline
+from core.supervise.verdict import lane_to_blame
 from core.units import MonotonicMs
 
 
@@ -85,7 +86,8 @@ def _lost(plan: SupervisePlan, before: State, state: State, at: MonotonicMs) -> 
     if verdict is None:
         return state, ()
     still_ending = any(unit.step == verdict.step and isinstance(unit.life, Ending) for unit in state.units)
-    explain = (Explain(step=verdict.step, launch=verdict.launch),) if still_ending else ()
+    blamed = Explain(step=verdict.step, launch=verdict.launch, lane=lane_to_blame(verdict.cause))
+    explain = (blamed,) if still_ending else ()
     stopping, effects = stop(plan, state, verdict, at)
     return stopping, (*explain, *effects)
 

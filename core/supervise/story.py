@@ -138,16 +138,18 @@ def exit_words(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     known = {number.value: number.name for number in Signals}
-    return f"killed by {known.get(-code, f'signal {-code}')}"
+    name = f" ({known[-code]})" if -code in known else ""
+    return f"killed by signal {-code}{name}"
 
 
 def cause_words(cause: Cause) -> str:
     """Why a unit was lost."""
     match cause:
-        case RankExited(code=code, node=node, serving=serving):
-            place = f"on node {node} " if node else ""
-            moment = "while serving" if serving else "while starting"
-            return f"a process {place}ended {moment} ({exit_words(code)})"
+        case RankExited(code=code, node=node, serving=serving, lane=lane):
+            what = f"the process {lane}" if lane else "the node worker" if node else "the whole step"
+            how = f"was {exit_words(code)}" if code < 0 else f"ended with {exit_words(code)}"
+            place = f" on node {node}" if node else ""
+            return f"{what}{place} {how} while {'serving' if serving else 'starting'}"
         case NotReadyInTime(after_ms=after):
             return f"not ready within {_seconds(after)}"
         case ForeignAnswered(found=found, wanted=wanted):

@@ -8,11 +8,16 @@ from core.units import Alias, NodeName, StepName
 
 
 class RankExited(msgspec.Struct, frozen=True, kw_only=True, tag="rank-exited", tag_field="kind"):
-    """A process of the unit ended by itself; any code counts, also 0. Negative: killed by that signal."""
+    """A process of the unit ended by itself; any code counts, also 0. Negative: killed by that signal.
+
+    `lane` is the server process that ended first. Where that is not known, `code` is that of the node worker on
+    `node`, or without a node that of the whole step.
+    """
 
     code: int
     node: NodeName | None
     serving: bool
+    lane: str | None = None
 
 
 class NotReadyInTime(msgspec.Struct, frozen=True, kw_only=True, tag="not-ready-in-time", tag_field="kind"):
@@ -83,6 +88,11 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped", tag_fiel
 
 class OutOfTime(msgspec.Struct, frozen=True, kw_only=True, tag="out-of-time", tag_field="kind"):
     """The time limit of the job is near."""
+
+
+def lane_to_blame(cause: Cause) -> str | None:
+    """The process whose log says why, where one is known."""
+    return cause.lane if isinstance(cause, RankExited) else None
 
 
 Verdict: TypeAlias = Completed | ClientRefused | ClientFailed | ServersFailed | EndpointFailed | Stopped | OutOfTime

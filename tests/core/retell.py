@@ -4,8 +4,9 @@
 
     900ms server-exited writer-0#1 -11
 
-``writer-0#1`` is the first launch of a server step, ``writer#1`` of an endpoint. Indented below an event: what is done
-about it, in order; after ``|`` what people are told; after ``=`` what then is so, if it has changed.
+``writer-0#1`` is the first launch of a server step, ``writer#1`` of an endpoint; ``writer-0.r1@node-b=-9`` is the
+process that ended first. Indented below an event: what is done about it, in order; after ``|`` what people are told;
+after ``=`` what then is so, if it has changed.
 """
 
 import shlex
@@ -112,10 +113,19 @@ def read_event(at: MonotonicMs, words: list[str]) -> Event:
             values["launch"] = int(launch)
         elif field in ("reasons", "found", "wanted"):
             values[field] = tuple(left.pop(0).split("|")) if left else ()
+        elif field == "first":
+            values[field] = _first_end(left.pop(0)) if left else None
         elif field != "launch":
             values[field] = left.pop(0)
     assert not left, f"too many words: {left}"
     return msgspec.convert(values, kind, strict=False)  # type: ignore[return-value]  # one of the union's structs
+
+
+def _first_end(text: str) -> dict[str, str]:
+    """``writer-0.r1@node-b=-9``: which process on which node ended first, and how."""
+    place, _, code = text.rpartition("=")
+    lane, _, node = place.partition("@")
+    return {"lane": lane, "node": node, "code": code}
 
 
 def show(effect: Effect) -> str:
@@ -126,7 +136,7 @@ def show(effect: Effect) -> str:
     for value in given.values():
         if isinstance(value, tuple):
             words.append(f"[{' '.join(_launch(backend.step, backend.launch) for backend in value)}]")
-        else:
+        elif value is not None:
             words.append(str(value) if launch is None else _launch(value, launch))
             launch = None
     return " ".join(words)

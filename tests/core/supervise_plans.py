@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from core.plan.task import FirstEnd
 from core.supervise.events import (
     ClientExited,
     ClientIsPrepared,
@@ -26,6 +27,7 @@ from core.units import Alias, MonotonicMs, NodeName, StepName
 
 STRANGER = "stranger"
 CODES = st.sampled_from([0, 1, 75, 143, -9])
+FIRST = st.none() | st.builds(FirstEnd, lane=st.just("lane"), node=st.just(NodeName("node-b")), code=CODES)
 SIZES = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 
@@ -65,8 +67,8 @@ def events(plan: SupervisePlan) -> st.SearchStrategy[Event]:
     of_unit = {"at": at, "step": step, "launch": launch}
     end = {"at": at, "alias": alias, "launch": launch}
     return st.one_of(
-        st.builds(TaskExited, **of_unit, node=st.just(NodeName("node-a")), code=CODES),
-        st.builds(ServerExited, **of_unit, code=CODES),
+        st.builds(TaskExited, **of_unit, node=st.just(NodeName("node-a")), code=CODES, first=FIRST),
+        st.builds(ServerExited, **of_unit, code=CODES, first=FIRST),
         st.builds(ServerReady, **of_unit),
         st.builds(ServerReady, **of_unit),
         st.builds(ServerForeign, **of_unit, found=st.just(("a",)), wanted=st.just(("b",))),

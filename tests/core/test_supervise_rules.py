@@ -65,9 +65,14 @@ def test_the_wait_before_a_restart_doubles_up_to_a_bound(restarts: int, wait: in
     assert (again.launch, again.restarts) == (restarts + 2, restarts + 1)
 
 
-@pytest.mark.parametrize(("code", "serving", "counts_as_restart"), [(75, False, 0), (75, True, 1), (1, False, 1)])
-def test_a_taken_port_counts_only_while_starting(code: int, serving: bool, counts_as_restart: int) -> None:
-    cause = RankExited(code=code, node=None, serving=serving)
+@pytest.mark.parametrize(
+    ("code", "serving", "lane", "counts_as_restart"),
+    [(75, False, None, 0), (75, True, None, 1), (1, False, None, 1), (75, False, "writer-0.r0", 1)],
+)
+def test_a_taken_port_is_said_by_a_worker_while_starting(
+    code: int, serving: bool, lane: str | None, counts_as_restart: int
+) -> None:
+    cause = RankExited(code=code, node=None, serving=serving, lane=lane)
     again = launched_again(restarting(3), unit(0), cause, MonotonicMs(7))
     assert again is not None
     assert (again.restarts, again.port_retries) == (counts_as_restart, 1 - counts_as_restart)

@@ -43,7 +43,11 @@ def test_a_replica_over_two_nodes_starts_again_when_a_rank_dies(make_run: MakeRu
     run.open_gate()
     assert controller.code() == 0, controller.log.read_text()
     assert sorted(run.rows()) == [0, 1, 2, 3]
-    assert f"a process on node {node} ended while serving" in run.story(1)
+    rank = ("sim01", "sim02").index(node)
+    words = f"the process m-0.r{rank} on node {node} was killed by signal 9 (SIGKILL) while serving"
+    assert words in run.story(1)
+    told = run.story(1)[run.story(1).index("m-0 is gone") :].splitlines()
+    assert f"logs/m-0.1.m-0.r{rank}.log" in told[1], "the log of the process that ended first is shown first"
     assert "m-0 (launch 2) is ready" in run.story(1)
     assert not run.processes()
 
@@ -84,6 +88,7 @@ def test_a_server_that_dies_at_its_start_too_often(make_run: MakeRun) -> None:
     run = make_run({"on_failure": {"policy": "restart", "max_restarts": 1, "backoff": "1s"}})
     controller = run.start({"fail": {"at": "startup", "exit": 9}})
     assert controller.code() == 69, controller.log.read_text()
+    assert "the process m-0.r0 on node sim01 ended with exit code 9 while starting" in run.story(1)
     assert _servers_failed(run).launch == 2
     assert "Engine core initialization failed" in controller.log.read_text(), "the end of the server's log is shown"
 
