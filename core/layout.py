@@ -87,6 +87,11 @@ class AttemptPaths(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.root}/tasks"
 
     @property
+    def lease(self) -> str:
+        """Touched by the controller as long as it lives."""
+        return f"{self.root}/lease"
+
+    @property
     def output(self) -> str:
         """Where the client writes its dataset."""
         return f"{self.root}/output"
@@ -122,6 +127,37 @@ def node_facts(facts: str, node: str) -> str:
     return f"{facts}/{node}.json"
 
 
+class SubmissionPaths(msgspec.Struct, frozen=True, kw_only=True):
+    """Files of one submission of a run, below `root`."""
+
+    root: str
+
+    @property
+    def intent(self) -> str:
+        """What is about to be submitted: created once, before sbatch is asked, by the process that asks."""
+        return f"{self.root}/intent.json"
+
+    @property
+    def batch(self) -> str:
+        """The batch script."""
+        return f"{self.root}/batch.sh"
+
+    @property
+    def receipt(self) -> str:
+        """How it ended: created once; only the job that stands here is ever released."""
+        return f"{self.root}/receipt.json"
+
+    @property
+    def released(self) -> str:
+        """Exists when the job has been let go."""
+        return f"{self.root}/released.json"
+
+    @property
+    def logs(self) -> str:
+        """Where Slurm writes what the job itself says."""
+        return f"{self.root}/logs"
+
+
 class RunPaths(msgspec.Struct, frozen=True, kw_only=True):
     """Files of one run, below `root` (mode 0700, files 0600)."""
 
@@ -146,6 +182,15 @@ class RunPaths(msgspec.Struct, frozen=True, kw_only=True):
     def builder(self) -> str:
         """The Data Designer config, copied so that later edits change nothing."""
         return f"{self.root}/builder.json"
+
+    @property
+    def submissions(self) -> str:
+        """One folder per submission."""
+        return f"{self.root}/submissions"
+
+    def submission(self, number: int) -> SubmissionPaths:
+        """One submission; numbers count from 1."""
+        return SubmissionPaths(root=f"{self.submissions}/{number}")
 
     def shard(self, shard: int) -> str:
         """Everything of one shard."""

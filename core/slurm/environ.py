@@ -38,6 +38,15 @@ def submit_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return _scrub(environ, _ANYWHERE)
 
 
+def query_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What ``squeue``, ``sacct``, ``scontrol`` and ``scancel`` of ours start with: their output has one form only."""
+    kept = submit_environment(environ)
+    formats = ("SQUEUE_", "SACCT_", "SCONTROL_", "SCANCEL_", "SINFO_")
+    plain = {name: value for name, value in kept.items() if not name.startswith(formats)}
+    plain.pop("SLURM_TIME_FORMAT", None)
+    return plain | {"LC_ALL": "C"}
+
+
 def _scrub(environ: Mapping[str, str], kept: frozenset[str]) -> dict[str, str]:
     return {
         name: value

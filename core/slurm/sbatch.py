@@ -26,6 +26,7 @@ from core.problem import At, Malformed
 from core.slurm.hostnames import compress_hostlist, in_natural_order, is_node_name
 from core.units import NodeName
 
+LONGEST_LABEL = 64
 LONGEST_DIRECTIVE = 8_000
 """Older releases copy a word into a buffer of 8 KiB without looking."""
 
@@ -40,12 +41,14 @@ class ArrayRequest(msgspec.Struct, frozen=True, kw_only=True):
 class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One submission. `number` counts submissions of the run, so that the name of the job is unique.
 
-    `gpus_per_node` counts in mode ``gres`` only; in mode ``visible`` whole nodes are taken. The controller is warned
-    `margin_s` before the end of the time limit, 0 for never. `after_job` is a job that must have ended.
+    `label` begins that name. `gpus_per_node` counts in mode ``gres`` only; in mode ``visible`` whole nodes are taken.
+    The controller is warned `margin_s` before the end of the time limit, 0 for never. `after_job` is a job that must
+    have ended.
     """
 
     run_id: str
     number: int
+    label: str = "dd"
     nodes: int
     gpu_request_mode: Literal["gres", "visible"]
     gpus_per_node: int
@@ -73,9 +76,9 @@ _PATH = re.compile(r"/[^\x00-\x1f\x7f\"'\\#`$]*")
 _COMMENT = re.compile(r"[^\x00-\x1f\x7f\"'\\#`$]{1,1024}")
 
 
-def job_name(run_id: str, number: int) -> str:
-    """What a submission is found by when its answer is lost."""
-    return f"dd-{run_id}-{number}"
+def job_name(run_id: str, number: int, label: str = "dd") -> str:
+    """What a submission is found by when its answer is lost. Accounting keeps 255 characters of a name."""
+    return f"{label[:LONGEST_LABEL]}-{run_id}-{number}"
 
 
 def render_batch(request: BatchRequest, at: At) -> Outcome[str]:
@@ -94,7 +97,7 @@ def render_batch(request: BatchRequest, at: At) -> Outcome[str]:
 
 
 def _directives(request: BatchRequest) -> Iterator[str]:
-    yield f"--job-name={job_name(request.run_id, request.number)}"
+    yield f"--job-name={job_name(request.run_id, request.number, request.label)}"
     if request.comment is not None:
         yield _quoted("--comment", request.comment)
     if request.account is not None:
@@ -163,6 +166,7 @@ def _long(directive: str, at: At) -> Malformed:
 
 def _problems(request: BatchRequest, at: At) -> Iterator[Malformed]:
     yield from _unfit("run_id", [request.run_id], _NAME, "a name of letters, digits, '.', '_' and '-'", at)
+    yield from _unfit("label", [request.label], _NAME, "the beginning of the job's name", at)
     yield from _unfit("account", [request.account], _NAME, "the name of an account", at)
     yield from _unfit("partition", request.partitions, _NAME, "the name of a partition", at)
     yield from _unfit("time_limit", [request.time_limit], _TIME, "a time limit such as 03:55:00", at)
