@@ -290,6 +290,24 @@ class VersionUnfit(msgspec.Struct, frozen=True, kw_only=True, tag="version-unfit
     expected: str
 
 
+# --- where a run is submitted -----------------------------------------------------------------------------------
+
+
+class CommandMissing(msgspec.Struct, frozen=True, kw_only=True, tag="command-missing", tag_field="code"):
+    """A command of Slurm is not where it is looked for: in `folder`, or in the PATH."""
+
+    at: At
+    command: str
+    folder: str | None
+
+
+class SecretNotSet(msgspec.Struct, frozen=True, kw_only=True, tag="secret-not-set", tag_field="code"):
+    """A variable that the run file refers to is not set where the run is submitted."""
+
+    at: At
+    name: str
+
+
 # --- what a client made -----------------------------------------------------------------------------------------
 
 
@@ -378,6 +396,8 @@ Problem: TypeAlias = (
     | NoUsableAddress
     | LimitTooLow
     | VersionUnfit
+    | CommandMissing
+    | SecretNotSet
     | ClaimMissing
     | FileDiffers
     | RowsUnknown

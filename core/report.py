@@ -39,6 +39,12 @@ def as_text(problem: p.Problem) -> str:
     return f"{place}: {said.message} [{said.code}]\n    hint: {said.hint}"
 
 
+def in_a_line(said: ProblemReport) -> str:
+    """``config.yaml: columns.text: … (hint)``, for lists of reasons."""
+    place = ": ".join(part for part in (said.source, said.path) if part)
+    return f"{place}: {said.message} ({said.hint})"
+
+
 def counted(count: int, noun: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
@@ -157,6 +163,13 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             return f"{what} is {amount} {unit}, {needed} {unit} are needed", f"ask the site to raise {what}"
         case p.VersionUnfit(found=version, expected=expected):
             return f"found {version}, expected {expected}", "use another version, or mend the profile"
+        case p.CommandMissing(command=command, folder=folder):
+            return (
+                f"there is no command {command!r} in {folder or 'the PATH'}",
+                "submit on a host of the cluster, or set scheduler.bin_path of the profile",
+            )
+        case p.SecretNotSet(name=name):
+            return f"the variable {name!r} is not set", f"export {name} before you submit; it is not written down"
         case p.ClaimMissing():
             return "the client ended without a result", "look at the end of the client's log"
         case p.FileDiffers(file=file, what=what, claimed=claimed, found=found):

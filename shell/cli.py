@@ -49,6 +49,19 @@ def rehearse(
     raise typer.Exit(rehearse_run(run_file, profile_file, cluster, workspace, as_json))
 
 
+@app.command()
+def submit(
+    target: Annotated[str, typer.Argument(metavar="RUN", help="a run file; or the folder of a run, to take it up")],
+    profile_file: ProfileFile = None,
+    cluster: Cluster = None,
+    as_json: Json = False,
+) -> None:
+    """Make a run folder and submit it to Slurm. Of one submission at most one job ever starts."""
+    from shell.submit_command import submit as submit_run
+
+    raise typer.Exit(submit_run(target, profile_file, cluster, as_json))
+
+
 def main() -> None:
     """The command."""
     try:

@@ -213,6 +213,10 @@ EXAMPLES: tuple[p.Problem, ...] = (
     p.NoUsableAddress(at=NODE, interface="ib0", found=("eth0 10.0.0.7",)),
     p.LimitTooLow(at=NODE, what="/dev/shm", found=64, needed=1024, unit="MiB"),
     p.VersionUnfit(at=NODE, found="vLLM 0.10.2", expected="vLLM 0.11.1, as planned"),
+    p.CommandMissing(
+        at=At(source="cluster small", path="scheduler.bin_path"), command="sbatch", folder="/opt/slurm/bin"
+    ),
+    p.SecretNotSet(at=At(source="run file", path="deployments[0].server.environment.HF_TOKEN"), name="HF_TOKEN"),
     p.ClaimMissing(at=CLAIM),
     p.FileDiffers(at=CLAIM, file="dataset/batch_00000.parquet", what="size", claimed="4096", found="1024"),
     p.RowsUnknown(at=CLAIM, files=("notes.txt",)),

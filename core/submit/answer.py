@@ -161,22 +161,22 @@ def _with(reason: str, stderr: str) -> str:
     return f"{reason} ({words})" if words else reason
 
 
-def read_release_answer(answer: CommandAnswer) -> str | None:
-    """Why a job is still held; None when it is not: it was released, has started already, or has ended."""
+def why_not(answer: CommandAnswer) -> str | None:
+    """Why a job could not be released or cancelled; None when it was, or has started or ended in the meantime."""
     match answer:
         case Finished(code=0):
             return None
-        case Finished(stderr=stderr) if _NO_LONGER_HELD.search(stderr):
+        case Finished(stderr=stderr) if _NO_LONGER_THERE.search(stderr):
             return None
         case Finished(code=code, stderr=stderr):
-            return said(stderr) or f"scontrol ended with {code}"
+            return said(stderr) or f"the command ended with {code}"
         case CutShort(after_s=seconds):
-            return f"scontrol gave no answer within {seconds} s"
+            return f"no answer within {seconds} s"
         case NotStarted(reason=reason):
-            return f"scontrol cannot be started: {reason}"
+            return reason
 
 
-_NO_LONGER_HELD = re.compile(
+_NO_LONGER_THERE = re.compile(
     r"already finished|already completing|no longer pending|not pending|invalid job id", re.IGNORECASE
 )
 """Seen with 22.05 for jobs that have ended ("1_0-3: Job has already finished") or are forgotten."""

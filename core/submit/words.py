@@ -43,6 +43,17 @@ def tell(end: s.End, run_dir: str, logs: str) -> Told:
             assert_never(end)
 
 
+def progress(state: s.State) -> str | None:
+    """What a user who waits reads when looking or trying again begins; None for the rest."""
+    match state:
+        case s.Looking(reason=reason, clear_since=None):
+            return f"{reason}; looking for the job by its name"
+        case s.Releasing(tried=tried) if tried:
+            return f"the job could not be released; trying again ({tried})"
+        case _:
+            return None
+
+
 def _told(exit_code: int, state: str, message: str, *next_steps: str) -> Told:
     return Told(exit_code=exit_code, state=state, message=message, next_steps=next_steps)
 

@@ -1,0 +1,113 @@
+"""``dd-slurm submit``: check, make the run folder, submit, and say what happened and what to do next."""
+
+import os
+import sys
+
+import msgspec
+from returns.pipeline import is_successful
+
+from core.codec import canonical_json
+from core.layout import RunPaths
+from core.problem import At, Unreadable
+from core.submit import state as s
+from core.submit.records import Job
+from core.submit.words import progress, tell
+from shell.authoring import read_and_plan
+from shell.commands import refuse
+from shell.runs import create_run, read_run
+from shell.scheduler import Scheduler
+from shell.submit import Submitter, is_run_folder
+from shell.submit_checks import command_problems, submission_problems
+
+INTERRUPTED = 130
+
+
+class SubmissionSaid(msgspec.Struct, frozen=True, kw_only=True):
+    """What `dd-slurm submit --json` prints. `job_id` is None where no job of this submission may start."""
+
+    run_dir: str
+    submission: int
+    state: str
+    job_id: str | None
+    cluster: str | None
+    logs: str
+    exit_code: int
+    message: str
+    next_steps: tuple[str, ...]
+
+
+def submit(target: str, profile_file: str | None, cluster: str | None, as_json: bool) -> int:
+    """`target` is a run file, which makes a new run, or the folder of a run that was begun before."""
+    if os.path.isdir(target):
+        return _go_on(os.path.abspath(target), as_json)
+    planned = read_and_plan(target, profile_file, cluster, None)
+    if not is_successful(planned):
+        return refuse(planned.failure(), as_json)
+    authored = planned.unwrap()
+    scheduler = Scheduler(authored.plan.site.slurm_bin)
+    problems = tuple(submission_problems(authored, scheduler, os.environ))
+    if problems:
+        return refuse(problems, as_json)
+    _, paths = create_run(authored, None)
+    return _submit(paths.root, scheduler, as_json)
+
+
+def _go_on(root: str, as_json: bool) -> int:
+    if not is_run_folder(root):
+        reason = "this folder is no run: it has no run.json and plan.json"
+        return refuse((Unreadable(at=At(source=root), reason=reason),), as_json)
+    _, plan = read_run(root)
+    scheduler = Scheduler(plan.site.slurm_bin)
+    problems = tuple(command_problems(plan, scheduler))
+    return refuse(problems, as_json) if problems else _submit(root, scheduler, as_json)
+
+
+def _submit(root: str, scheduler: Scheduler, as_json: bool) -> int:
+    try:
+        submitted = Submitter(root, scheduler, watch=_tell_progress).go_on()
+    except KeyboardInterrupt:
+        print(f"stopped; whether there is a job is settled by: dd-slurm submit {root}", file=sys.stderr)
+        return INTERRUPTED
+    if not is_successful(submitted):
+        return refuse(submitted.failure(), as_json)
+    said = _said(root, *submitted.unwrap())
+    if as_json:
+        sys.stdout.write(canonical_json(said).decode())
+    else:
+        _print(said)
+    return said.exit_code
+
+
+def _said(root: str, number: int, end: s.End) -> SubmissionSaid:
+    logs = RunPaths(root=root).submission(number).logs
+    told, job = tell(end, root, logs), _job(end)
+    return SubmissionSaid(
+        run_dir=root,
+        submission=number,
+        state=told.state,
+        job_id=job.job_id if job else None,
+        cluster=job.cluster if job else None,
+        logs=logs,
+        exit_code=told.exit_code,
+        message=told.message,
+        next_steps=told.next_steps,
+    )
+
+
+def _job(end: s.End) -> Job | None:
+    return end.submitted.job if isinstance(end, s.Queued | s.StillHeld) else None
+
+
+def _print(said: SubmissionSaid) -> None:
+    print(said.message, file=sys.stderr if said.exit_code else sys.stdout)
+    print(f"run folder: {said.run_dir}")
+    print(f"logs of the job: {said.logs}")
+    print("next:")
+    for line in said.next_steps:
+        print(f"  {line}")
+
+
+def _tell_progress(state: s.State) -> None:
+    line = progress(state)
+    if line is not None:
+        print(line, file=sys.stderr)
