@@ -36,6 +36,7 @@ from shell.attempts import AttemptRecord, new_attempt, new_token, write_record
 from shell.interpreter import Interpreter, monotonic_ms
 from shell.jobs import Job, local_job, slurm_job
 from shell.launch import Launcher
+from shell.lease import Lease
 from shell.processes import Reaper
 from shell.results import declare_winner
 from shell.runs import RunRecord, read_run
@@ -191,7 +192,7 @@ class _Work:
     ) -> Verdict:
         write_atomic(paths.bound(1), compact_json(bound))
         self._write_start_files(paths, bound)
-        journal = open_journal(paths.events)
+        journal, lease = open_journal(paths.events), Lease(paths.lease)
         rules = supervise_plan(self._plan, bound, self._job.probe_every_ms)
         interpreter = Interpreter(rules, lambda line: append_line(journal, line))
         world = AttemptWorld(self._plan, bound, rules, self._shard, paths, token, interpreter, reaper, launcher, say)
@@ -213,6 +214,7 @@ class _Work:
             return interpreter.run(world)
         finally:
             world.close()
+            lease.close()
             os.close(journal)
 
     def _write_start_files(self, paths: AttemptPaths, bound: BoundPlan) -> None:

@@ -8,7 +8,8 @@ import sys
 
 USAGE = """\
 usage: python -m shell.node facts --request FILE [--address A] [--devices N] [--starter PID]
-       python -m shell.node serve --plan FILE --step NAME --launch N --tasks-dir DIR --log-dir DIR [--starter PID]
+       python -m shell.node serve --plan FILE --step NAME --launch N --tasks-dir DIR --log-dir DIR [--lease FILE]
+                                   [--lease-expires SECONDS] [--starter PID]
 
 facts   write what this node says about itself into the folder that the request names
 serve   run this node's servers of one step until they end
@@ -23,6 +24,8 @@ The node finds its part by SLURMD_NODENAME (else by its host name), never by its
 --launch N        which launch of the step; names records and logs
 --tasks-dir DIR   where the end of the servers is written down
 --log-dir DIR     where the servers' output goes
+--lease FILE      end in order when this file has not been touched for a while
+--lease-expires S  how long that is; 180 without it
 --starter PID     end in order when this parent process dies
 """
 
@@ -68,8 +71,8 @@ def _facts(options: dict[str, str]) -> int:
 
 
 def _serve(options: dict[str, str]) -> int:
-    needed = ("plan", "step", "launch", "tasks-dir", "log-dir")
-    wrong = _wrong(options, needed, optional=("starter",), numbers=("launch", "starter"))
+    needed, optional = ("plan", "step", "launch", "tasks-dir", "log-dir"), ("lease", "lease-expires", "starter")
+    wrong = _wrong(options, needed, optional, numbers=("launch", "lease-expires", "starter"))
     if wrong:
         return _refuse(wrong)
     from core.units import StepName
@@ -83,6 +86,8 @@ def _serve(options: dict[str, str]) -> int:
         logs=options["log-dir"],
         launch=int(options["launch"]),
         starter=_number(options, "starter"),
+        lease=options.get("lease"),
+        lease_expires_s=_number(options, "lease-expires"),
     )
     return serve(asked, os.environ)
 

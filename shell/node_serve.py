@@ -33,11 +33,14 @@ from core.units import Port
 from core.vllm.serve_args import serve_argv
 from shell.guard import guarded
 from shell.lanes import Command, Gone, Lanes, now_ms
-from shell.leases import PortInUse, claim
+from shell.lease import EXPIRES_AFTER_S, LeaseWatch
+from shell.node_download import download_argv, download_variables
 from shell.node_task import Options, Refused, Task, read_task
+from shell.port_leases import PortInUse, claim
 from shell.store import write_atomic
 
 _EXIT_RANK_ENDED = 1
+LEASE_EXPIRED = "the controller has given no sign of life"
 
 
 def serve(options: Options, environ: Mapping[str, str]) -> int:
@@ -100,15 +103,27 @@ def _run(task: Task, lanes: Lanes, leases: ExitStack, environ: Mapping[str, str]
         except OSError as error:
             return LaunchFailed(lane=lane.name, reason=_reason(task, lane, error))
     _write_started(task, lanes)
-    return _end_of(lanes.wait(None))
+    return _end_of(_wait(task, lanes))
+
+
+def _wait(task: Task, lanes: Lanes) -> Gone | str:
+    """For the first end, an order to stop, or the end of the controller's lease."""
+    options = task.options
+    lease = None if options.lease is None else LeaseWatch(options.lease, options.lease_expires_s or EXPIRES_AFTER_S)
+    while True:
+        happened = lanes.wait(None if lease is None else lease.look_every_s)
+        if happened is not None:
+            return happened
+        if lease is not None and lease.expired():
+            return LEASE_EXPIRED
 
 
 def _reason(task: Task, lane: LaneOf, error: OSError) -> str:
     return f"{error.filename or task.plan.nodes[lane.lane.slot].address}: {error.strerror}"
 
 
-def _end_of(happened: Gone | str | None) -> TaskEnd:
-    return RankEnded(lane=happened.name) if isinstance(happened, Gone) else Ordered(signal=happened or "")
+def _end_of(happened: Gone | str) -> TaskEnd:
+    return RankEnded(lane=happened.name) if isinstance(happened, Gone) else Ordered(signal=happened)
 
 
 def ports_of(plan: BoundPlan, of: LaneOf) -> list[tuple[str, Port]]:
@@ -127,10 +142,15 @@ def ports_of(plan: BoundPlan, of: LaneOf) -> list[tuple[str, Port]]:
 
 
 def _command(task: Task, lane: LaneOf, environ: Mapping[str, str]) -> Command:
+    argv, own = serve_argv(task.plan, lane), process_environment(task.plan, lane, environ, task.scratch)
+    download = next((one for one in task.plan.downloads if one.step == task.options.step), None)
+    if download is not None:
+        own |= download_variables()
+        argv = download_argv(download, lane.deployment.executable, task.options.tasks, own)
     return Command(
         name=lane.name,
-        argv=serve_argv(task.plan, lane),
-        environ=process_environment(task.plan, lane, environ, task.scratch),
+        argv=argv,
+        environ=own,
         log=lane_log(task.options.logs, task.options.step, task.options.launch, lane.name),
     )
 

@@ -32,6 +32,8 @@ class Options(NamedTuple):
     logs: str
     launch: int
     starter: int | None
+    lease: str | None
+    lease_expires_s: int | None
 
 
 class Task(NamedTuple):

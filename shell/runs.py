@@ -13,6 +13,7 @@ from core.layout import RunPaths, run_paths
 from core.plan.judge import Rehearsal
 from core.plan.model import RunPlan
 from shell.authoring import Authored
+from shell.bundle import write_bundle
 from shell.store import make_folder, write_atomic
 
 
@@ -43,7 +44,7 @@ def create_run(authored: Authored, rehearsal: Rehearsal | None) -> tuple[str, Ru
         profile_file=authored.profile_file and os.path.abspath(authored.profile_file),
         user=getpass.getuser(),
         python=sys.executable,
-        bundle=bundle_folder(),
+        bundle=write_bundle(paths.root),
         rehearsal=rehearsal,
     )
     if authored.builder is not None:
@@ -61,11 +62,6 @@ def read_run(root: str) -> tuple[RunRecord, RunPlan]:
     with open(paths.plan, "rb") as file:
         plan = msgspec.json.decode(file.read(), type=RunPlan)
     return record, plan
-
-
-def bundle_folder() -> str:
-    """The folder that holds the packages `core` and `shell`."""
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def last_lines(path: str, count: int) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def facts_step(site: StepSite, request_path: str, nodes: Sequence[NodeName], rev
 def server_step(site: StepSite, step: Step, launch: int, bound: BoundPlan, plan_path: str) -> StepRequest:
     """The servers of one step. The names of its nodes are in the plan file, not in argv."""
     words = ("serve", "--plan", plan_path, "--step", step.name, "--launch", str(launch))
-    places = ("--tasks-dir", site.attempt.tasks, "--log-dir", site.attempt.logs)
+    places = ("--tasks-dir", site.attempt.tasks, "--log-dir", site.attempt.logs, "--lease", site.attempt.lease)
     nodes = tuple(bound.nodes[slot].name for slot in step.slots)
     image = next(d.server.image for d in site.plan.deployments if d.alias == step.alias)
     return _request(site, step.name, f"{step.name}.{launch}", nodes, (*words, *places), image)

@@ -5,8 +5,8 @@ take several; any other flag is refused as vLLM does. Flags that matter are acte
 """
 
 import dataclasses
+import importlib.resources
 import math
-import pathlib
 import re
 
 _SHORT = {
@@ -153,7 +153,7 @@ def parse(words: list[str]) -> Options:
 
 def known_flags() -> dict[str, float]:
     """How many words each flag takes."""
-    rows = (pathlib.Path(__file__).parent / "flags.txt").read_text().splitlines()
+    rows = importlib.resources.files("shell.simulate").joinpath("flags.txt").read_text().splitlines()
     return {row.split()[0]: {" 0": 0, " +": math.inf}.get(row[-2:], 1) for row in rows}
 
 

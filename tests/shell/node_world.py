@@ -101,17 +101,20 @@ def plan_of(
 class Worker:
     """A node worker that runs as it would under `srun`: the guard is its process, the worker the guard's child."""
 
-    def __init__(self, plan: BoundPlan, folder: Path, node: str, launch: int = 1, **environ: str) -> None:
+    def __init__(
+        self, plan: BoundPlan, folder: Path, node: str, launch: int = 1, lease: Path | None = None, **environ: str
+    ) -> None:
         self.folder, self.node, self.launch = folder, node, launch
         plan_path = folder / "bound.json"
         plan_path.write_bytes(msgspec.json.encode(plan))
         options = ("--plan", plan_path, "--step", "writer-0", "--launch", str(launch))
         places = ("--tasks-dir", folder / "tasks", "--log-dir", folder / "logs")
+        lease_words = () if lease is None else ("--lease", lease, "--lease-expires", "1")
         base = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
         self.errors = folder / f"worker.{node}.{launch}.log"
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "shell.node", "serve", *options, *places],
+                [sys.executable, "-m", "shell.node", "serve", *options, *places, *lease_words],
                 env={**base, "PYTHONPATH": str(REPOSITORY), "SLURMD_NODENAME": node, **environ},
                 stderr=errors,
                 start_new_session=True,
@@ -140,9 +143,11 @@ class Worker:
 
 
 @contextmanager
-def worker(plan: BoundPlan, folder: Path, node: str, launch: int = 1, **environ: str) -> Iterator[Worker]:
+def worker(
+    plan: BoundPlan, folder: Path, node: str, launch: int = 1, lease: Path | None = None, **environ: str
+) -> Iterator[Worker]:
     """A node worker that is told to stop in the end, unless the test has ended it."""
-    running = Worker(plan, folder, node, launch, **environ)
+    running = Worker(plan, folder, node, launch, lease, **environ)
     try:
         yield running
     finally:
