@@ -12,7 +12,7 @@ from core.plan.model import RunPlan
 from core.problem import At, CommandMissing, PathUnusable, Problem, Unreadable
 from core.submit.secrets import unset_secrets
 from shell.authoring import Authored
-from shell.runs import RunRecord, bundle_folder
+from shell.runs import RunRecord
 from shell.scheduler import Scheduler
 from shell.store import make_folder
 from shell.submissions import render
@@ -48,7 +48,7 @@ def _script_problems(plan: RunPlan) -> Iterator[Problem]:
         profile_file=None,
         user="",
         python=sys.executable,
-        bundle=bundle_folder(),
+        bundle=f"{run.root}/bundle.zip",
         rehearsal=None,
     )
     rendered = render(run, record, plan, 1)

@@ -203,8 +203,8 @@ EXAMPLES: tuple[p.Problem, ...] = (
     ),
     p.TooManyShards(at=At(source="run.yaml", path="array_tasks.count", line=18), records=3, count=4),
     p.NotInAllocation(at=At(source="the environment", path="SLURM_JOB_ID")),
-    p.NodeCountMismatch(at=At(source="the allocation", path="SLURM_JOB_NODELIST"), planned=4, granted=3),
     p.CommandFailed(at=p.At(source="the allocation"), command="srun --version", reason="not found"),
+    p.NodeCountMismatch(at=At(source="the allocation", path="SLURM_JOB_NODELIST"), planned=4, granted=3),
     p.FactsMissing(at=NODE, reason="no facts file"),
     p.DevicesTooFew(at=NODE, planned=8, found=7),
     p.DeviceMaskUnfit(at=NODE, mask="MIG-1f2e", reason="vLLM 0.10.2 reads indices only", instead="use indices"),
@@ -217,6 +217,12 @@ EXAMPLES: tuple[p.Problem, ...] = (
         at=At(source="cluster small", path="scheduler.bin_path"), command="sbatch", folder="/opt/slurm/bin"
     ),
     p.SecretNotSet(at=At(source="run file", path="deployments[0].server.environment.HF_TOKEN"), name="HF_TOKEN"),
+    p.HubModelMissing(
+        at=NODE,
+        model="lab/writer-70b",
+        cause="gated",
+        detail="GatedRepoError: access is restricted",
+    ),
     p.ClaimMissing(at=CLAIM),
     p.FileDiffers(at=CLAIM, file="dataset/batch_00000.parquet", what="size", claimed="4096", found="1024"),
     p.RowsUnknown(at=CLAIM, files=("notes.txt",)),
