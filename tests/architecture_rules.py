@@ -7,7 +7,7 @@ PURE_MODULES = frozenset(
     "__future__ base64 bisect collections collections.abc datetime decimal difflib enum fnmatch fractions functools "
     "hashlib heapq ipaddress itertools json math operator posixpath re shlex statistics string textwrap types typing "
     "unicodedata urllib.parse zlib msgspec msgspec.json msgspec.structs packaging.requirements packaging.specifiers "
-    "packaging.utils packaging.version returns.pipeline returns.result".split()
+    "packaging.utils packaging.version prometheus_client.parser returns.pipeline returns.result".split()
 )
 """An allow-list: a list of what is forbidden would forget one."""
 

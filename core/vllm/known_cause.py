@@ -1,0 +1,25 @@
+"""The form of an entry in the catalogue of known causes."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Weight: TypeAlias = Literal["cause", "symptom", "end"]
+"""*cause*: it is what is wrong. *symptom*: it may follow from something else, on this node or another. *end*: it only
+says that something ended; what is wrong stands elsewhere."""
+
+WEIGHTS: tuple[Weight, ...] = ("cause", "symptom", "end")
+
+
+class KnownCause(msgspec.Struct, frozen=True, kw_only=True):
+    """`patterns` are regular expressions, each for one line; their named groups may stand in `hint` as ``{name}``."""
+
+    code: str
+    title: str
+    patterns: tuple[str, ...]
+    hint: str
+    weight: Weight = "cause"
+    unlike: str | None = None
+    """A line that this matches too is meant for another cause."""
+    exits: tuple[int, ...] = ()
+    """Exit codes that say the same without a word in the log; negative: a signal."""

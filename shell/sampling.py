@@ -1,0 +1,149 @@
+"""Asks every ready server how loaded it is, for the endpoints, the supervisor and `samples.jsonl`.
+
+One thread per attempt; a server that does not answer delays nobody else. A reader that fails gives a fresh
+*unavailable* instead of an old figure (endpoints then admit without it), and is asked again at the next round. Only
+`Exception` is a failure of a reader: KeyboardInterrupt and SystemExit end the thread and reach its owner.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import httpx
+import msgspec
+
+from core.endpoint_spec import LoadLine
+from core.sample import Earlier, Sample, sample
+from core.supervise.events import ServerStalled
+from core.units import Alias, MonotonicMs, StepName
+from core.vllm.metrics import Load, Reading, Unavailable, read_page
+from core.vllm.pulse import Pulse, felt, is_stalled
+from shell.interpreter import monotonic_ms
+
+EVERY_S = 2.0
+STALL_AFTER_MS = 180_000
+"""A cold kernel may take minutes to compile at the first request; vLLM itself gives a step 300 s."""
+KEEP_EVERY_MS = 10_000
+"""For `samples.jsonl`: thousands of servers over days must not fill a disk."""
+LONGEST_PAGE = 8 * 1024 * 1024
+AT_ONCE = 128
+TIMEOUT = httpx.Timeout(4.0)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A server with an API. `id` is how its endpoint calls it."""
+
+    id: str
+    alias: Alias
+    step: StepName
+    launch: int
+    base_url: str
+
+
+Read: TypeAlias = Callable[[Target], Awaitable[str]]
+"""The page of a target. Raises when it cannot be had."""
+
+
+class Sampler:
+    """Give `run` a thread of its own; `watch` and `close` may be called from any other."""
+
+    def __init__(
+        self,
+        tell: Callable[[Alias, LoadLine], None],
+        report: Callable[[ServerStalled], None],
+        keep: Callable[[bytes], None],
+        *,
+        clock: Callable[[], MonotonicMs] = monotonic_ms,
+        every_s: float = EVERY_S,
+        stall_after_ms: int = STALL_AFTER_MS,
+        keep_every_ms: int = KEEP_EVERY_MS,
+    ) -> None:
+        self._tell, self._report, self._keep, self._clock = tell, report, keep, clock
+        self._every_s, self._stall_after_ms, self._keep_every_ms = every_s, stall_after_ms, keep_every_ms
+        self._targets: tuple[Target, ...] = ()
+        self._earlier: dict[str, Earlier] = {}
+        self._pulses: dict[str, Pulse] = {}
+        self._kept: dict[str, Sample] = {}
+        self._reported: set[tuple[StepName, int]] = set()
+        self._ended = threading.Event()
+
+    def watch(self, targets: Sequence[Target]) -> None:
+        """From the next round on ask exactly these."""
+        self._targets = tuple(targets)
+
+    def close(self) -> None:
+        """Let `run` end after its round."""
+        self._ended.set()
+
+    def run(self, token: str) -> None:
+        """Round after round until `close`."""
+        asyncio.run(self._run(token))
+
+    async def _run(self, token: str) -> None:
+        limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(headers=headers, timeout=TIMEOUT, limits=limits, trust_env=False) as client:
+            turns = asyncio.Semaphore(AT_ONCE)
+
+            async def read(target: Target) -> str:
+                async with turns:
+                    return await page_of(client, target)
+
+            while not self._ended.is_set():
+                await self.round(read)
+                await asyncio.to_thread(self._ended.wait, self._every_s)
+
+    async def round(self, read: Read) -> None:
+        """Ask all once, at the same time."""
+        targets = self._targets
+        names = {target.id for target in targets}
+        for memory in (self._earlier, self._pulses, self._kept):
+            for gone in memory.keys() - names:
+                del memory[gone]
+        for asked in [asyncio.ensure_future(self._ask(read, target)) for target in targets]:
+            await asked
+
+    async def _ask(self, read: Read, target: Target) -> None:
+        reading: Reading
+        try:
+            reading = read_page(await read(target))
+        except Exception as error:
+            reading = Unavailable(why=f"{type(error).__name__}: {error}")
+        if target in self._targets:  # else it was taken away while it was asked, and nobody wants to know
+            self._learn(target, reading, self._clock())
+
+    def _learn(self, target: Target, reading: Reading, at: MonotonicMs) -> None:
+        pulse = felt(self._pulses.pop(target.id, None), reading, at)
+        stalled = is_stalled(pulse, at, self._stall_after_ms)
+        taken = sample(target.id, reading, at, self._earlier.get(target.id), stalled)
+        if pulse is not None:
+            self._pulses[target.id] = pulse
+        line = LoadLine(id=target.id, waiting=taken.waiting or 0, running=taken.running or 0, state=taken.state)
+        self._tell(target.alias, line)
+        self._keep_some(taken, reading)
+        launch = (target.step, target.launch)
+        if stalled and launch not in self._reported:
+            self._reported.add(launch)
+            self._report(ServerStalled(at=at, step=target.step, launch=target.launch))
+
+    def _keep_some(self, taken: Sample, reading: Reading) -> None:
+        last = self._kept.get(taken.id)
+        if last is not None and last.state == taken.state and taken.at - last.at < self._keep_every_ms:
+            return
+        self._kept[taken.id] = taken
+        if isinstance(reading, Load):
+            self._earlier[taken.id] = Earlier(load=reading, at=taken.at)
+        self._keep(msgspec.json.encode(taken))
+
+
+async def page_of(client: httpx.AsyncClient, target: Target) -> str:
+    """The page of metrics. Raises for whatever is no page, also for one that does not end."""
+    async with client.stream("GET", f"{target.base_url}/metrics") as answer:
+        answer.raise_for_status()
+        body = bytearray()
+        async for chunk in answer.aiter_bytes():
+            body += chunk
+            if len(body) > LONGEST_PAGE:
+                raise ValueError(f"the page is longer than {LONGEST_PAGE} bytes")
+    return body.decode("utf-8", "replace")
