@@ -27,9 +27,13 @@ class ModelEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DesignerWork(msgspec.Struct, frozen=True, kw_only=True, tag="data-designer", tag_field="kind"):
-    """Make a dataset with Data Designer. Relative seed paths of the config are looked up in `base_folder` first."""
+    """Make a dataset with Data Designer. Relative seed paths of the config are looked up in `base_folder` first.
+
+    `builder` is a copy of the config, `source` the author's file; None when it stands in the run file.
+    """
 
     builder: str
+    source: str | None = None
     base_folder: str | None
     invocation: Invocation
 
@@ -139,5 +143,5 @@ def _work(plan: RunPlan, builder: str, base_folder: str | None) -> ClientWork:
     match plan.client:
         case CommandClient(command=command):
             return CommandWork(command=command, folder=base_folder)
-        case DataDesignerClient():
-            return DesignerWork(builder=builder, base_folder=base_folder, invocation=plan.invocation)
+        case DataDesignerClient(source=source):
+            return DesignerWork(builder=builder, source=source, base_folder=base_folder, invocation=plan.invocation)

@@ -76,6 +76,11 @@ def _with_inner(config: Json, changes: Json) -> Json:
     return config | {"data_designer": changed} if isinstance(config.get("data_designer"), dict) else changed
 
 
+def with_columns(config: Json, columns: Sequence[object]) -> Json:
+    """The config with other columns."""
+    return _with_inner(config, {"columns": list(columns)})
+
+
 def seed_selection(config: Json) -> SeedSelection | None:
     """What the config says about seed rows; None without any, or when its form is for Data Designer to refuse."""
     seed = inner(config).get("seed_config")

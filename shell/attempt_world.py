@@ -21,7 +21,7 @@ from core.plan.rebind import rebind
 from core.plan.shards import Shard
 from core.plan.steps import Probe, Step, probes_of, steps_of
 from core.plan.task import first_end
-from core.report import as_text
+from core.report import as_text, in_a_line
 from core.supervise import effects as todo
 from core.supervise import events as happened
 from core.supervise.plan import SupervisePlan
@@ -139,7 +139,7 @@ class AttemptWorld:
         except OSError:
             return False
         if isinstance(said, Refused):
-            reasons = tuple(f"{p.source}: {p.path}: {p.message} ({p.hint})" for p in said.problems)
+            reasons = tuple(map(in_a_line, said.problems))
             self._interpreter.put(happened.ClientRefuses(at=monotonic_ms(), reasons=reasons))
         else:
             self._interpreter.put(happened.ClientIsPrepared(at=monotonic_ms()))

@@ -125,12 +125,19 @@ def _endpoints(before: State, after: State) -> Iterator[str]:
 def _phase(before: State, after: State) -> Iterator[str]:
     if isinstance(after.phase, Stopping) and not isinstance(before.phase, Stopping):
         yield f"ending: {verdict_words(after.phase.verdict)}"
+        yield from _details(after.phase.verdict)
     elif isinstance(after.phase, Finished) and not isinstance(before.phase, Stopping | Finished):
         yield f"ended: {verdict_words(after.phase.verdict)}"
     if isinstance(after.phase, Stopping) and isinstance(before.phase, Stopping):
         return
     if isinstance(after.phase, Finished) and isinstance(before.phase, Stopping):
         yield "everything has ended"
+
+
+def _details(verdict: Verdict) -> Iterator[str]:
+    """Problems of a config, each on a line of its own when there are several."""
+    if isinstance(verdict, ClientRefused) and len(verdict.reasons) > 1:
+        yield from (f"  {reason}" for reason in verdict.reasons)
 
 
 def exit_words(code: int) -> str:
@@ -167,8 +174,10 @@ def verdict_words(verdict: Verdict) -> str:
     match verdict:
         case Completed():
             return "the result is complete"
+        case ClientRefused(reasons=(reason,)):
+            return f"the client refused its config: {reason}"
         case ClientRefused(reasons=reasons):
-            return f"the client refused its config: {'; '.join(reasons)}"
+            return f"the client refused its config: {len(reasons)} problems"
         case ClientFailed(code=code, reasons=reasons):
             return f"the client failed ({exit_words(code)}): {'; '.join(reasons) or 'no reason given'}"
         case ServersFailed(alias=alias, step=step, launch=launch, cause=cause):

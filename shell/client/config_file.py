@@ -15,7 +15,7 @@ DATA_FILES = (".parquet", ".csv", ".json", ".jsonl")
 
 def load(work: DesignerWork) -> tuple[Json, Problems]:
     """The config with its seed path made absolute or replaced; empty when it cannot be read."""
-    at = At(source=os.path.basename(work.builder))
+    at = At(source=source_of(work))
     try:
         with open(work.builder, encoding="utf-8-sig") as file:
             text = file.read()
@@ -28,6 +28,11 @@ def load(work: DesignerWork) -> tuple[Json, Problems]:
         expected = "a Data Designer config: {data_designer: {…}} or {columns: […], …}"
         return {}, (Malformed(at=at, found=type(config).__name__, expected=expected),)
     return _with_seed_path(cast(Json, config), work, at)
+
+
+def source_of(work: DesignerWork) -> str:
+    """What the author calls the config."""
+    return os.path.basename(work.source or work.builder)
 
 
 def _decode(text: str, source: str) -> object:

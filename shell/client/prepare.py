@@ -11,11 +11,12 @@ from data_designer.interface import DataDesigner
 from pydantic import ValidationError
 
 from core.client_spec import ClientSpec, DesignerWork
-from core.designer_config import Json, resume_conflict, run_config_values, with_endpoints
+from core.designer_config import Json, inner, resume_conflict, run_config_values, with_columns, with_endpoints
 from core.problem import At, ConfigUnfit, DatasetExists, NothingToResume, Problem, Problems, UnknownName
 from core.suggest import nearest
 from shell.client import providers, seeds
-from shell.client.config_file import load
+from shell.client.complaints import complaints, listen
+from shell.client.config_file import load, source_of
 from shell.client.misfits import problems_of
 
 
@@ -36,7 +37,7 @@ def prepare(spec: ClientSpec, work: DesignerWork) -> Job | Problems:
     if not config or unreadable:
         return early
     config, unshared = seeds.for_shard(config, spec)
-    source = os.path.basename(work.builder)
+    source = source_of(work)
     builder, wrong = _builder(with_endpoints(config, spec.endpoints, work.invocation.model_concurrency), source)
     early = (*early, *unshared, *wrong)
     if builder is None:
@@ -45,8 +46,7 @@ def prepare(spec: ClientSpec, work: DesignerWork) -> Job | Problems:
     if early or run_config is None:
         return early
     designer = _designer(spec, work, run_config)
-    refused = _refusal(designer, builder, source)
-    return (refused,) if refused else Job(designer, builder, folder)
+    return tuple(_refusals(designer, builder, source)) or Job(designer, builder, folder)
 
 
 def _run_config(spec: ClientSpec, work: DesignerWork) -> tuple[RunConfig | None, Problems]:
@@ -76,7 +76,18 @@ def _builder(config: Json, source: str) -> tuple[DataDesignerConfigBuilder | Non
     except ValidationError as error:
         return None, problems_of(error, source, "")
     except Exception as error:  # plugins and custom validators raise what they like
-        return None, (_unfit(error, source),)
+        return None, tuple(_culprits(config, error, source)) or (_unfit(error, source),)
+
+
+def _culprits(config: Json, raised: Exception, source: str) -> Iterator[Problem]:
+    """The columns that are refused alone as they are together: such an exception does not say which one it is about."""
+    columns = inner(config).get("columns")
+    for column in columns if isinstance(columns, list) else ():
+        try:
+            DataDesignerConfigBuilder.from_config(with_columns(config, [column]))
+        except Exception as error:
+            if type(error) is type(raised) and isinstance(column, dict):
+                yield _unfit(error, source, f"columns.{column.get('name')}")
 
 
 def _aliases(builder: DataDesignerConfigBuilder, spec: ClientSpec, source: str) -> Iterator[Problem]:
@@ -122,15 +133,20 @@ def _designer(spec: ClientSpec, work: DesignerWork, run_config: RunConfig) -> Da
     return designer
 
 
-def _refusal(designer: DataDesigner, builder: DataDesignerConfigBuilder, source: str) -> Problem | None:
-    try:
-        designer.validate(builder)
-    except Exception as error:  # readers of seed files and plugins raise what they like
-        return _unfit(error, source)
-    return None
+def _refusals(designer: DataDesigner, builder: DataDesignerConfigBuilder, source: str) -> Iterator[Problem]:
+    """All that Data Designer has against the config, in its words."""
+    raised, printed = listen(lambda: designer.validate(builder))
+    if raised is None:
+        return
+    found = tuple(complaints(printed))
+    for said in found:
+        at = At(source=source, path=f"columns.{said.column}" if said.column else "")
+        yield ConfigUnfit(at=at, reason=f"{said.kind}: {said.text}")
+    if not found:
+        yield _unfit(raised, source)
 
 
-def _unfit(error: Exception, source: str) -> Problem:
+def _unfit(error: Exception, source: str, path: str = "") -> Problem:
     traceback.print_exception(error)
     text = " ".join(str(error).split())
-    return ConfigUnfit(at=At(source=source), reason=f"{type(error).__name__}: {text[:600]}")
+    return ConfigUnfit(at=At(source=source, path=path), reason=f"{type(error).__name__}: {text[:600]}")

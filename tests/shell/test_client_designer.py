@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.client_spec import Prepared
+from core.client_spec import Prepared, Refused
 from core.result import judge
 from shell.client.files import observe
 from tests.shell.client_world import TOKEN, World
@@ -194,13 +194,25 @@ def test_every_problem_is_told_before_any_server_is_needed(world: World) -> None
         ("just words", "malformed", ""),
         ({"columns": [TEXT | {"promt": "x"}]}, "unknown-field", "data_designer.columns[0].llm-text.promt"),
         ({"columns": [{"name": "x"}]}, "malformed", "data_designer.columns[0]"),
-        ({"columns": [TEXT]}, "config-unfit", ""),
+        ({"columns": [TOPIC, TEXT | {"prompt": "{{ topic | no_such_filter }}"}]}, "config-unfit", "columns.text"),
     ],
 )
 def test_a_bad_config_is_refused_with_its_place(world: World, config: Any, code: str, path: str) -> None:
     world.designer(config, [world.endpoint("writer")])
     assert world.run() == 78
     assert world.refusals() == [(code, path)]
+
+
+def test_everything_that_data_designer_has_against_a_config_is_told_in_its_words(world: World) -> None:
+    long = "a_column_with_a_name_that_is_so_long_that_a_terminal_would_break_the_sentence_about_it"
+    other = TEXT | {"name": long, "prompt": "About {{ nothing_known }}."}
+    world.designer({"columns": [TEXT, other]}, [world.endpoint("writer")])
+    assert world.run() == 78
+    assert world.refusals() == [("config-unfit", "columns.text"), ("config-unfit", f"columns.{long}")]
+    prepared = world.preparation()
+    assert isinstance(prepared, Refused)
+    words = f"The prompt template for '{long}' references a column that does not exist: 'nothing_known'."
+    assert prepared.problems[1].message == f"Data Designer refuses the config: invalid reference: {words}"
 
 
 def test_yaml_is_read_and_models_may_be_left_out(world: World) -> None:
