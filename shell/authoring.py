@@ -14,7 +14,8 @@ from core.config.run_config import RunConfig
 from core.outcome import Outcome, both, problems_of, refuse
 from core.plan.model import RunPlan
 from core.plan.run_plan import plan_run
-from core.problem import At, Unreadable
+from core.problem import At, Malformed, Unreadable
+from shell.ordinary_file import LARGEST_MIB, NotOrdinary, read_ordinary
 
 PROFILE_VARIABLES = ("DD_SLURM_PROFILE_FILE", "DATA_DESIGNER_SLURM_PROFILE_FILE")
 PROFILE_HOMES = ("~/.config/dd-slurm/profiles.yaml", "~/.data-designer-slurm-profile.yml")
@@ -91,9 +92,12 @@ def _builder(run: Located[RunConfig], folder: str) -> Outcome[bytes | None]:
 
 
 def _read(path: str, at: At | None = None) -> Outcome[bytes]:
+    where = at or At(source=os.path.basename(path) or path)
     try:
-        with open(path, "rb") as file:
-            return Success(file.read())
+        content = read_ordinary(path)
     except OSError as error:
-        reason = f"{path}: {error.strerror}"
-        return refuse(Unreadable(at=at or At(source=os.path.basename(path) or path), reason=reason))
+        return refuse(Unreadable(at=where, reason=f"{path}: {error.strerror}"))
+    except NotOrdinary as wrong:
+        expected = f"an ordinary file of at most {LARGEST_MIB} MiB"
+        return refuse(Malformed(at=where, found=f"{wrong.found} at {path!r}", expected=expected))
+    return Success(content)

@@ -85,7 +85,7 @@ def _unreadable_seed(seed: SeedSelection, path: str, at: At) -> list[Problem]:
         return [PathUnusable(at=at, path=place, state="missing", wanted=wanted)]
     if not os.access(place, os.R_OK):
         return [PathUnusable(at=at, path=place, state="unreadable", wanted=wanted)]
-    if os.path.isdir(place) != (wanted == "folder"):
+    if not (os.path.isdir(place) if wanted == "folder" else os.path.isfile(place)):
         return [PathUnusable(at=at, path=place, state="of the wrong type", wanted=wanted)]
     if seed.kind == "local" and not path.lower().endswith(DATA_FILES):
         return [Malformed(at=at, found=repr(os.path.basename(path)), expected=f"a file of {', '.join(DATA_FILES)}")]

@@ -1,6 +1,9 @@
 """``dd-slurm plan`` as users meet it: every example, and every way to write something that cannot work."""
 
 import json
+import os
+import resource
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -179,10 +182,53 @@ def test_folders_in_place_of_files(tmp_path: Path) -> None:
     for words in ((str(tmp_path), flag, site), (run, flag, str(tmp_path))):
         said = Said("plan", *words)
         assert said.code == 65
-        assert "Is a directory" in said.err
+        assert f"found a folder at {str(tmp_path)!r}, expected an ordinary file" in said.err
     (tmp_path / "config.yaml").unlink()
     (tmp_path / "config.yaml").mkdir()
     assert "builder.source" in Said("plan", run, flag, site).err
+
+
+def _no_file(path: Path, kind: str) -> str:
+    """Put something else where a file is expected; where that is."""
+    path.unlink()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a device":
+        path.symlink_to("/dev/zero")
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    else:
+        with path.open("wb") as file:
+            file.truncate(65 << 20)
+    return str(path)
+
+
+def _limits() -> None:
+    """A reader without an end is stopped before it takes the machine's memory."""
+    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "place"),
+    [
+        ("a pipe", "run.yaml", "run.yaml: "),
+        ("a pipe", "profiles.yaml", "profiles.yaml: "),
+        ("a pipe", "config.yaml", "run.yaml:4: builder.source: "),
+        ("a device", "run.yaml", "run.yaml: "),
+        ("a socket", "run.yaml", "run.yaml: "),
+        ("65 MiB", "run.yaml", "run.yaml: "),
+    ],
+)
+def test_what_is_no_ordinary_file_is_refused_at_once(tmp_path: Path, kind: str, name: str, place: str) -> None:
+    """In a process of its own, which may not wait for a pipe or read without an end."""
+    words = authored(tmp_path)
+    path = _no_file(tmp_path / name, kind)
+    command = [sys.executable, "-m", "shell.cli", "plan", *words]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, preexec_fn=_limits)
+    assert ended.returncode == 65
+    assert place in ended.stderr
+    assert f"found {kind} at {path!r}, expected an ordinary file of at most 64 MiB" in ended.stderr
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

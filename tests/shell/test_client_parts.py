@@ -88,11 +88,18 @@ def work(folder: Path, config: str, seed_path: str | None = None) -> DesignerWor
 
 @pytest.mark.parametrize(
     ("path", "state"),
-    [("gone.csv", "missing"), ("folder", "of the wrong type"), ("no/*.csv", "missing"), ("plain.txt", None)],
+    [
+        ("gone.csv", "missing"),
+        ("folder", "of the wrong type"),
+        ("no/*.csv", "missing"),
+        ("plain.txt", None),
+        ("pipe.csv", "of the wrong type"),
+    ],
 )
 def test_seed_files_are_looked_up_beside_the_authors_files(tmp_path: Path, path: str, state: str | None) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain.txt").write_text("x")
+    os.mkfifo(tmp_path / "pipe.csv")
     config = f"columns: []\nseed_config: {{source: {{seed_type: local, path: '{path}'}}}}"
     _, problems = load(work(tmp_path, config))
     assert [getattr(problem, "state", None) for problem in problems] == [state]
