@@ -3,7 +3,8 @@
 The authored topology is the smallest that a model needs. Rules: (1) a tensor group is raised to the next size that
 divides a node's GPUs, so that no GPU is left over inside a node; (2) when all models fit together on one node and the
 budget is no more than a node, or does not suffice for a node each, they share one node; (3) otherwise each gets whole
-nodes. (4) What is left goes, one replica at a time, to the model with the fewest GPUs, the earlier one first.
+nodes. (4) What is left goes, one replica at a time, to the model with the fewest GPUs, the earlier one first. (5) Slurm
+is asked for no more than what is planned: the rest of a shared node is for others.
 """
 
 from collections.abc import Sequence

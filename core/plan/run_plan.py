@@ -217,6 +217,7 @@ def _request(config: RunConfig, profile: Profile, placements: Sequence[Placement
     count = config.array_tasks.count
     return AllocationRequest(
         nodes=slots_needed(placements),
+    gpus = _gpus_to_request(profile, placements, config.gpu_budget is not None)
         gpus_per_node=None if profile.gpu_request_mode == "visible" else _gpus_to_request(profile, placements),
         mem_per_gpu=None if profile.gpu_request_mode == "visible" else profile.scheduler.mem_per_gpu,
         account=config.submission.account or profile.scheduler.account,
@@ -230,9 +231,10 @@ def _request(config: RunConfig, profile: Profile, placements: Sequence[Placement
     )
 
 
-def _gpus_to_request(profile: Profile, placements: Sequence[Placement]) -> int:
-    """All GPUs of a node; with `auto` as many as the largest replica needs there, since GRES wants a number."""
-    if profile.gpus_per_node != "auto":
+def _gpus_to_request(profile: Profile, placements: Sequence[Placement], budgeted: bool) -> int:
+    """All GPUs of a node. Of a budget no more than is planned; with `auto` as many as the largest replica needs there,
+    since GRES wants a number."""
+    if profile.gpus_per_node != "auto" and not budgeted:
         return profile.gpus_per_node
     return max(gpus_on_slots(placements))
 

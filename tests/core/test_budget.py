@@ -30,6 +30,7 @@ def gpus_used(plan: RunPlan) -> int:
 
 def assert_keeps(plan: RunPlan, budget: int) -> None:
     assert 0 < gpus_used(plan) <= budget
+    assert gpus_used(plan) <= plan.request.nodes * (plan.request.gpus_per_node or 0) <= budget, "asked of Slurm"
     have = gpus_on_slots([deployment.placement for deployment in plan.deployments])
     for deployment in plan.deployments:
         assert list(replicas_of(deployment.placement, have)), f"{deployment.alias} has no replica"
