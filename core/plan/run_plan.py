@@ -215,10 +215,10 @@ def _client(config: RunConfig) -> ClientPlan:
 def _request(config: RunConfig, profile: Profile, placements: Sequence[Placement]) -> AllocationRequest:
     partition = config.submission.partition or profile.scheduler.partition or ()
     count = config.array_tasks.count
+    gpus = _gpus_to_request(profile, placements, config.gpu_budget is not None)
     return AllocationRequest(
         nodes=slots_needed(placements),
-    gpus = _gpus_to_request(profile, placements, config.gpu_budget is not None)
-        gpus_per_node=None if profile.gpu_request_mode == "visible" else _gpus_to_request(profile, placements),
+        gpus_per_node=None if profile.gpu_request_mode == "visible" else gpus,
         mem_per_gpu=None if profile.gpu_request_mode == "visible" else profile.scheduler.mem_per_gpu,
         account=config.submission.account or profile.scheduler.account,
         partitions=tuple(partition.split(",")) if isinstance(partition, str) else partition,
