@@ -107,6 +107,11 @@ def task_ended(tasks: str, step: str, launch: int, node: str) -> str:
     return f"{tasks}/{step}.{launch}.{node}.json"
 
 
+def fetch_answer(tasks: str, step: str) -> str:
+    """How the fetching of a model ended."""
+    return f"{tasks}/{step}.fetched.json"
+
+
 def lane_log(logs: str, step: str, launch: int, lane: str) -> str:
     """Output of one server process."""
     return f"{logs}/{step}.{launch}.{lane}.log"

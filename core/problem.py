@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from core.fetch_answer import FetchFailure
+
 
 class At(msgspec.Struct, frozen=True, kw_only=True):
     """Where a problem is: `source` is a file or an origin of facts, `path` a place in it, `line` counts from 1."""
@@ -308,6 +310,15 @@ class SecretNotSet(msgspec.Struct, frozen=True, kw_only=True, tag="secret-not-se
     name: str
 
 
+class HubModelMissing(msgspec.Struct, frozen=True, kw_only=True, tag="hub-model-missing", tag_field="code"):
+    """A model could not be fetched from the hub; `detail` is in the words of the tool that tried."""
+
+    at: At
+    model: str
+    cause: FetchFailure
+    detail: str
+
+
 # --- what a client made -----------------------------------------------------------------------------------------
 
 
@@ -398,6 +409,7 @@ Problem: TypeAlias = (
     | VersionUnfit
     | CommandMissing
     | SecretNotSet
+    | HubModelMissing
     | ClaimMissing
     | FileDiffers
     | RowsUnknown

@@ -5,6 +5,7 @@ from typing import assert_never
 import msgspec
 
 from core import problem as p
+from core.fetch_answer import FetchFailure
 
 
 class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,6 +17,25 @@ class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None
     message: str
     hint: str
+
+
+_TOKEN = "HF_TOKEN in server.environment, as {type: secret, environment: HF_TOKEN}"
+_FETCH_FAILURES: dict[FetchFailure, tuple[str, str]] = {
+    "unknown": ("there is none of this name, or it is private", f"check the spelling; a private one needs {_TOKEN}"),
+    "gated": ("its owner must let you in first", f"ask for access on the model's page and give {_TOKEN}"),
+    "no-revision": ("it has no such revision", "check --revision in server.extra_args"),
+    "unreachable": (
+        "the hub does not answer there",
+        "fetch it where there is a network, with the same HF_HOME (hf download), or give an absolute path as model",
+    ),
+    "no-space": ("there is no space left in the cache", "free space, or set HF_HOME in server.environment elsewhere"),
+    "not-writable": ("the cache may not be written", "set HF_HOME in server.environment to a folder that may"),
+    "no-tool": (
+        "the Python that runs vLLM has no huggingface_hub",
+        "install it there, or set HF_HUB_OFFLINE to 0 in server.environment: then every server fetches for itself",
+    ),
+    "failed": ("it ended without the model", "look at the log of the download"),
+}
 
 
 def report(problem: p.Problem) -> ProblemReport:
@@ -170,6 +190,9 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             )
         case p.SecretNotSet(name=name):
             return f"the variable {name!r} is not set", f"export {name} before you submit; it is not written down"
+        case p.HubModelMissing(model=model, cause=cause, detail=detail):
+            said, hint = _FETCH_FAILURES[cause]
+            return f"the model {model!r} cannot be fetched from the hub: {said} ({detail})", hint
         case p.ClaimMissing():
             return "the client ended without a result", "look at the end of the client's log"
         case p.FileDiffers(file=file, what=what, claimed=claimed, found=found):

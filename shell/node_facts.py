@@ -16,7 +16,9 @@ from core.layout import node_facts
 from core.plan.facts import Address, Devices, FactsRequest, NodeFacts, PathFact, PathWanted
 from core.units import NodeName
 from shell.facts import devices, limits, network, sockets, versions
+from shell.facts.hub import hub_facts
 from shell.facts.paths import path_facts
+from shell.facts.weights import with_weights
 from shell.store import make_folder, write_atomic
 
 
@@ -79,7 +81,8 @@ def gather(request: FactsRequest, node: NodeName, rehearsed: Rehearsed, environ:
             nofile_hard=hard,
             python_version=platform.python_version(),
             vllm_version=version.result(),
-            paths=tuple(paths),
+            paths=tuple(with_weights(paths)),
+            hub=tuple(hub_facts(request.hub, environ)),
         )
 
 

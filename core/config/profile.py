@@ -20,6 +20,11 @@ MemorySize: TypeAlias = Annotated[
 ]
 
 
+ReadRate: TypeAlias = Annotated[
+    str, msgspec.Meta(pattern=r"\A[1-9][0-9]{0,5}[MGT]\Z", description="bytes per second such as 500M or 2G")
+]
+
+
 HostPattern: TypeAlias = Annotated[
     str,
     msgspec.Meta(pattern=r"\A[^\s/\x00-\x1f\x7f]+\Z", description="a pattern of host names such as login*.example.org"),
@@ -120,6 +125,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
     srun_extra_args: tuple[OneLine, ...] = ()
     ports: Ports | None = None
+    storage_read_rate: ReadRate = "1G"
 
 
 class NamedCluster(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from core.plan.bound import (
     BoundEndpoint,
     BoundNode,
     BoundPlan,
+    EnvItem,
     Headless,
     Lane,
     Replica,
@@ -24,6 +25,7 @@ from core.plan.bound import (
 )
 from core.plan.facts import NodeFacts
 from core.plan.hosts import choose_addresses
+from core.plan.hub import OFFLINE, downloads_for, stays_offline
 from core.plan.judge import Rehearsal, match_facts, node_problems
 from core.plan.masks import gpu_names
 from core.plan.model import DeploymentPlan, RunPlan
@@ -188,7 +190,7 @@ def _assemble(
                 model=deployment.server.model,
                 parallel=deployment.placement.parallel,
                 arguments=common_arguments(deployment, nodes[deployment.placement.first_slot].vllm_version),
-                environment=common_environment(deployment),
+                environment=_environment(plan, deployment, nodes),
                 readiness_path=deployment.server.readiness_path,
                 startup_timeout_ms=deployment.server.startup_timeout_ms,
                 replicas_per_step=max(1, -(-len(replicas) // MOST_STEPS)),
@@ -199,11 +201,17 @@ def _assemble(
             )
             for deployment, replicas in zip(plan.deployments, processes, strict=True)
         ),
+        downloads=downloads_for(plan, nodes),
         endpoints=tuple(
             BoundEndpoint(alias=deployment.alias, address="127.0.0.1", port=Port(port))
             for deployment, port in zip(plan.deployments, endpoint_ports, strict=True)
         ),
     )
+
+
+def _environment(plan: RunPlan, deployment: DeploymentPlan, nodes: Sequence[NodeFacts]) -> tuple[EnvItem, ...]:
+    common = common_environment(deployment)
+    return (*common, OFFLINE) if stays_offline(plan, deployment, nodes) else common
 
 
 def _bound_nodes(plan: RunPlan, nodes: Sequence[NodeFacts]) -> tuple[BoundNode, ...]:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from core.units import Alias, NodeName, Port
+from core.units import Alias, NodeName, Port, StepName
 
 
 class EnvVar(msgspec.Struct, frozen=True, kw_only=True, tag="value", tag_field="kind"):
@@ -125,6 +125,20 @@ class BoundEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     port: Port
 
 
+class Download(msgspec.Struct, frozen=True, kw_only=True):
+    """One process fetches a model of the hub into the cache that `nodes` nodes share, before servers start.
+
+    It runs as a step of its own with the variables of the deployment. `revision` None is the hub's default.
+    """
+
+    step: StepName
+    alias: Alias
+    model: str
+    revision: str | None
+    slot: int
+    nodes: int
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Which try of which shard this is."""
 
@@ -146,4 +160,5 @@ class BoundPlan(msgspec.Struct, frozen=True, kw_only=True):
     bundle: str
     """The folder that holds our own packages, as servers see it; first on their PYTHONPATH."""
     deployments: tuple[BoundDeployment, ...]
+    downloads: tuple[Download, ...] = ()
     endpoints: tuple[BoundEndpoint, ...]

@@ -137,7 +137,7 @@ def _checks(plan: RunPlan) -> Iterator[str]:
     yield "GPUs, /dev/shm, open files, free ports, address, vLLM version"
     for deployment in plan.deployments:
         model = deployment.server.model
-        what = "readable" if model.startswith("/") else "a name on the hub, not looked up"
+        what = "readable" if model.startswith("/") else "on the hub; downloaded once where the cache lacks it"
         yield f"{deployment.alias}: {model} ({what}), executable {deployment.server.executable}"
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from core.units import NodeName
+from core.units import Alias, NodeName
 
 PathKind: TypeAlias = Literal["file", "directory", "executable"]
 PathState: TypeAlias = Literal["fine", "missing", "unreadable", "wrong-type", "stale"]
@@ -47,6 +47,33 @@ class PathFact(msgspec.Struct, frozen=True, kw_only=True):
     kind: PathKind
     state: PathState
     detail: str = ""
+    weight_bytes: int | None = None
+    """What a server reads from a model there; None where there are no weights, or where that cannot be told in time."""
+
+
+class HubWanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A repository of the hub that servers of a deployment need. `variables` are what the run file sets for them."""
+
+    alias: Alias
+    model: str
+    revision: str | None
+    variables: tuple[tuple[str, str], ...]
+
+
+class HubFact(msgspec.Struct, frozen=True, kw_only=True):
+    """What the node's cache of the hub has of a repository.
+
+    Two nodes with the same `place` have one cache. `offline` is True where the environment forbids downloads.
+    """
+
+    alias: Alias
+    model: str
+    cache: str
+    place: str
+    filesystem: str
+    whole: bool
+    offline: bool
+    weight_bytes: int | None = None
 
 
 class FactsRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +83,7 @@ class FactsRequest(msgspec.Struct, frozen=True, kw_only=True):
     executables: tuple[str, ...]
     """Looked up on PATH unless absolute; the first is asked for its vLLM version when `ask_vllm_version`."""
     ask_vllm_version: bool
+    hub: tuple[HubWanted, ...] = ()
     output_dir: str
     """Each node writes ``<output_dir>/<node>.json``, atomically."""
 
@@ -79,3 +107,4 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     python_version: str
     vllm_version: str | None
     paths: tuple[PathFact, ...]
+    hub: tuple[HubFact, ...] = ()

@@ -6,6 +6,7 @@ import msgspec
 
 from core.plan.facts import FactsRequest, NodeFacts, PathKind, PathWanted
 from core.plan.hosts import choose_addresses
+from core.plan.hub import hub_wanted
 from core.plan.masks import gpu_names, mask_problems
 from core.plan.model import DeploymentPlan, RunPlan
 from core.plan.paths import is_path
@@ -43,6 +44,7 @@ def facts_request(plan: RunPlan, rehearsal: Rehearsal | None, output_dir: str) -
         paths=tuple(PathWanted(path=path, kind=_kind(path)) for path in models),
         executables=tuple(dict.fromkeys(d.server.executable for d in plan.deployments)),
         ask_vllm_version=True,
+        hub=hub_wanted(plan),
         output_dir=output_dir,
     )
 

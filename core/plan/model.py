@@ -96,6 +96,8 @@ class SitePlan(msgspec.Struct, frozen=True, kw_only=True):
     slurm_version: str | None
     slurm_bin: str | None
     srun_extra_args: tuple[str, ...]
+    storage_read_rate: int
+    """Bytes per second that one node is taken to read of model weights."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from returns.result import Result, Success
 from core.config.durations import duration_ms
 from core.config.located import Located
 from core.config.profile import Profile
+from core.config.rates import bytes_per_second
 from core.config.run_config import Deployment, Invocation, RunConfig, Server
 from core.outcome import Outcome, both, collect, refuse, unless
 from core.plan.budget import Spent, spend
@@ -166,6 +167,7 @@ def _site(config: RunConfig, cluster: str, profile: Profile) -> SitePlan:
         slurm_version=profile.slurm_version,
         slurm_bin=profile.scheduler.bin_path,
         srun_extra_args=profile.srun_extra_args,
+        storage_read_rate=bytes_per_second(profile.storage_read_rate),
     )
 
 

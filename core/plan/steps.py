@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from core.plan.bound import BoundDeployment, BoundPlan, Lane, Replica, Serving
+from core.plan.bound import BoundDeployment, BoundPlan, Download, Headless, Lane, Replica, Serving
 from core.units import Alias, NodeName, StepName
 
 
@@ -74,6 +74,22 @@ def lanes_on(plan: BoundPlan, step: StepName, node: NodeName) -> tuple[LaneOf, .
         for replica in group
         for lane in replica.lanes
         if lane.slot in slots
+    ) + tuple(download_lane(plan, one) for one in plan.downloads if one.step == step and one.slot in slots)
+
+
+def download_step(download: Download) -> Step:
+    """The step that fetches a model."""
+    return Step(name=download.step, alias=download.alias, replicas=(), slots=(download.slot,))
+
+
+def download_lane(plan: BoundPlan, download: Download) -> LaneOf:
+    """The process that fetches a model: like one of the deployment's servers, without a GPU and without an API."""
+    lane = Lane(slot=download.slot, rank=0, gpu_indices=(), role=Headless(), internal_port=None, launch_delay_ms=0)
+    return LaneOf(
+        name=download.step,
+        deployment=next(d for d in plan.deployments if d.alias == download.alias),
+        replica=Replica(index=0, identity=download.step, lanes=(lane,)),
+        lane=lane,
     )
 
 

@@ -1,17 +1,15 @@
 """State of paths as servers will see them. Runs inside the serving container: standard library only.
 
-A stale network mount may answer with an error or not at all, and a process that waits for it cannot be killed. So every
-path is looked at by a thread of its own that nobody has to wait for.
+A stale network mount may answer with an error or not at all.
 """
 
 import errno
 import os
 import stat
-import threading
-import time
 from collections.abc import Callable, Sequence
 
 from core.plan.facts import PathFact, PathKind, PathState, PathWanted
+from shell.facts.patience import answers
 
 ANSWER_WITHIN_S = 5.0
 _STALE = {errno.ESTALE, errno.ENOTCONN, errno.EIO, errno.EHOSTDOWN, errno.ETIMEDOUT}
@@ -32,20 +30,9 @@ def path_facts(wanted: Sequence[PathWanted], within_s: float = ANSWER_WITHIN_S) 
 
 def look_at_all(wanted: Sequence[PathWanted], look: Look, within_s: float) -> tuple[PathFact, ...]:
     """What `look` says about each; "stale" where it does not come back in time."""
-    found: list[PathFact | None] = [None] * len(wanted)
-
-    def work(index: int, one: PathWanted) -> None:
-        found[index] = look(one)
-
-    threads = [threading.Thread(target=work, args=item, daemon=True) for item in enumerate(wanted)]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + within_s
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
     return tuple(
         fact or _fact(one, "stale", f"no answer within {within_s:g} s")
-        for one, fact in zip(wanted, tuple(found), strict=True)
+        for one, fact in zip(wanted, answers(wanted, look, within_s), strict=True)
     )
 
 
