@@ -15,8 +15,3 @@ def shard_of(records: int, count: int, index: int) -> Shard:
     """Shard `index` of `count`: as even as possible, the first ones larger by one, none empty if count <= records."""
     each, rest = divmod(records, count)
     return Shard(index=index, offset=index * each + min(index, rest), records=each + 1 if index < rest else each)
-
-
-def shards(records: int, count: int) -> tuple[Shard, ...]:
-    """All of them, in order; their records add up."""
-    return tuple(shard_of(records, count, index) for index in range(count))

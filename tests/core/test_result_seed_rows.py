@@ -3,10 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.plan.shards import Shard, shards
+from core.plan.shards import Shard, shard_of
 from core.seed_rows import RowRange, rows_for
 
 RUNS = st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n), st.integers(1, 60)))
+
+
+def shards(records: int, count: int) -> list[Shard]:
+    return [shard_of(records, count, index) for index in range(count)]
 
 
 def used(shard: Shard, total: int, size: int, *, ordered: bool) -> list[int]:
