@@ -214,7 +214,7 @@ class _Work:
             return interpreter.run(world)
         finally:
             world.close()
-            lease.close()
+            lease.withdraw()
             os.close(journal)
 
     def _write_start_files(self, paths: AttemptPaths, bound: BoundPlan) -> None:

@@ -20,21 +20,29 @@ def test_expires_when_nobody_renews_it(tmp_path: Path) -> None:
     until(watch.expired)
     os.utime(tmp_path / "lease", (0, 0))
     assert not watch.expired(), "any change is a sign of life, also one of a clock that goes back"
-    lease.close()
+    lease.withdraw()
 
 
-def test_is_renewed_until_it_is_closed(tmp_path: Path) -> None:
+def test_is_renewed_until_it_is_withdrawn(tmp_path: Path) -> None:
     lease = Lease(str(tmp_path / "lease"), every_s=0.01)
     os.utime(tmp_path / "lease", (0, 0))
     until(lambda: os.stat(tmp_path / "lease").st_mtime > 0)
-    lease.close()
+    lease.withdraw()
 
 
-def test_a_file_that_is_not_there_counts_as_no_sign(tmp_path: Path) -> None:
-    watch = LeaseWatch(str(tmp_path / "lease"), expires_after_s=0.05)
-    until(watch.expired)
-    (tmp_path / "lease").touch()
+def test_a_lease_that_was_withdrawn_has_expired_at_once(tmp_path: Path) -> None:
+    lease = Lease(str(tmp_path / "lease"))
+    watch = LeaseWatch(str(tmp_path / "lease"))
     assert not watch.expired()
+    lease.withdraw()
+    assert watch.expired()
+
+
+def test_a_file_system_that_does_not_answer_counts_as_no_sign(tmp_path: Path) -> None:
+    (tmp_path / "folder").touch()
+    watch = LeaseWatch(str(tmp_path / "folder" / "lease"), expires_after_s=0.05)
+    assert not watch.expired()
+    until(watch.expired)
 
 
 def test_a_worker_ends_its_servers_with_the_lease(tmp_path: Path) -> None:
