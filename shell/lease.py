@@ -1,10 +1,9 @@
 """A sign of life that node workers look for: when their controller is gone, with or without a word, they end.
 
 ``srun`` ends the tasks of a controller that dies, as long as somebody is left to tell them: not when the batch host has
-lost its power, and not on a node whose ``slurmd`` is dead; Slurm may take minutes to notice. The sign is the modification time of one file, compared
-with itself only, so clocks need not agree, and renewing it needs no space on a full disk. An attempt that has ended
-takes the file away. Runs inside the serving
-container: standard library only.
+lost its power, and not on a node whose ``slurmd`` is dead; Slurm may take minutes to notice. The sign is the time of
+modification of one file, compared with itself only, so clocks need not agree, and renewing it needs no space on a full
+disk. An attempt that has ended takes the file away. Runs inside the serving container: standard library only.
 """
 
 import contextlib
