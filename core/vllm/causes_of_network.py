@@ -89,7 +89,7 @@ NETWORK_CAUSES = (
             r"recvBytes.*Connection was likely closed",
         ),
         hint="the other rank died first: its log, on its node, has the cause",
-        weight="symptom",
+        weight="echo",
     ),
     KnownCause(
         code="engine-start-slow",
@@ -137,7 +137,7 @@ ENDS = (
         patterns=(r"[Ss]egmentation fault", r"\bSIGSEGV\b", r"Segfault encountered", r"died unexpectedly .*: -11\)"),
         hint="a fault in compiled code: driver, NCCL or a kernel; try --enforce-eager in `server.extra_args`, or "
         "another image",
-        weight="end",
+        weight="symptom",
         exits=(-11,),
     ),
     KnownCause(
@@ -154,7 +154,7 @@ ENDS = (
         patterns=(r"Worker proc \S+ died unexpectedly", r"RayWorkerProc \S+ died unexpectedly"),
         hint="mostly killed: by the kernel for want of memory (`dmesg` on the node, `mem_per_gpu` of the profile) or "
         "by a signal; the other logs of this launch may say more",
-        weight="end",
+        weight="symptom",
     ),
     KnownCause(
         code="engine-died",

@@ -15,6 +15,7 @@ GPU_CAUSES = (
         title="the GPU's memory did not suffice for so many requests at once",
         patterns=(r"out of memory occurred when warming up \w+ .*?with (?P<requests>\d+) dummy requests",),
         hint="lower --max-num-seqs (now {requests}) or --gpu-memory-utilization in `server.extra_args`",
+        refines="gpu-memory",
     ),
     KnownCause(
         code="gpu-memory",
@@ -152,7 +153,6 @@ SYSTEM_CAUSES = (
             r"Cannot allocate memory",
             r"^MemoryError\b",
             r"std::bad_alloc",
-            r"died unexpectedly \(exit code: -9\)",
         ),
         hint="ask for more memory (`mem_per_gpu` of the profile), or load less at once; a swap space or a CPU offload "
         "in `server.extra_args` counts too",
@@ -160,7 +160,7 @@ SYSTEM_CAUSES = (
     KnownCause(
         code="killed",
         title="the process was killed from outside",
-        patterns=(r"^Killed$",),
+        patterns=(r"^Killed$", r"died unexpectedly \(exit code: -9\)"),
         hint="mostly the kernel, because the memory of job or node was used up (`dmesg` on the node, `mem_per_gpu` of "
         "the profile), else somebody's kill -9",
         exits=(-9,),

@@ -1,7 +1,8 @@
 """Why a server that has ended, or did not come up in time, probably did: from the words of its logs.
 
 Never asked about a server that lives: words alone do not make it sick. What is named is the root: a cause before a
-symptom, a symptom before the mere news of an end; among equals the earliest, on whichever rank it was.
+symptom, a symptom before its echo on other ranks, that before the mere news of an end; among equals the earliest, on
+whichever rank it was.
 """
 
 import re
@@ -63,7 +64,7 @@ def diagnose(lines: Sequence[str], vllm_version: str | None = None, code: int | 
 
 def diagnose_ranks(logs: Sequence[RankLog], vllm_version: str | None = None) -> Diagnosis | None:
     """The diagnosis of a launch from the logs of all its processes."""
-    hits = [hit for log in logs for hit in _hits(log)]
+    hits = [hit for log in logs for hit in _without_refined(list(_hits(log)))]
     if not hits:
         return None
     late = _late_january([hit.at for hit in hits])
@@ -88,6 +89,11 @@ def _hits(log: RankLog) -> Iterator[_Hit]:
         if log.code is not None and _signal_of(log.code) in known.exits:
             evidence = f"it ended by signal {-_signal_of(log.code)}"
             yield _Hit(known=known, words=(), evidence=evidence, log=log.name, at=last.at if last else None)
+
+
+def _without_refined(hits: Sequence[_Hit]) -> Iterator[_Hit]:
+    refined = {hit.known.refines for hit in hits}
+    yield from (hit for hit in hits if hit.known.code not in refined)
 
 
 def _signal_of(code: int) -> int:

@@ -4,11 +4,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Weight: TypeAlias = Literal["cause", "symptom", "end"]
-"""*cause*: it is what is wrong. *symptom*: it may follow from something else, on this node or another. *end*: it only
-says that something ended; what is wrong stands elsewhere."""
+Weight: TypeAlias = Literal["cause", "symptom", "echo", "end"]
+"""*cause*: it is what is wrong. *symptom*: it may follow from something else, on this node or another. *echo*: it
+always follows from the end of another process. *end*: it only says that something ended; what is wrong stands
+elsewhere."""
 
-WEIGHTS: tuple[Weight, ...] = ("cause", "symptom", "end")
+WEIGHTS: tuple[Weight, ...] = ("cause", "symptom", "echo", "end")
 
 
 class KnownCause(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,5 +22,7 @@ class KnownCause(msgspec.Struct, frozen=True, kw_only=True):
     weight: Weight = "cause"
     unlike: str | None = None
     """A line that this matches too is meant for another cause."""
+    refines: str | None = None
+    """The code of a cause that says less: where both are found in one log, this one counts."""
     exits: tuple[int, ...] = ()
     """Exit codes that say the same without a word in the log; negative: a signal."""

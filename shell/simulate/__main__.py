@@ -92,7 +92,8 @@ class Server:
     async def _load(self) -> None:
         await asyncio.sleep(self._behaviour.startup_s)
         if self._behaviour.fail_at == "startup":
-            say("ERROR", "RuntimeError: Engine core initialization failed. See root cause above. (told to fail)")
+            if not self._behaviour.fail_says:
+                say("ERROR", "RuntimeError: Engine core initialization failed. See root cause above. (told to fail)")
             self._fail()
         if self._behaviour.hang_startup:
             await asyncio.Event().wait()
@@ -133,6 +134,8 @@ class Server:
 
     def _fail(self) -> None:
         """End as told. An orderly end takes the children along; a signal leaves them, as KILL does in reality."""
+        for line in self._behaviour.fail_says:
+            print(line, flush=True)
         ending = self._behaviour.fail_exit
         if ending < 0:
             os.kill(os.getpid(), -ending)

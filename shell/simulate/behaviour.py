@@ -3,7 +3,8 @@
 ``DD_SLURM_SIMULATE`` holds a JSON object, or a list of them that are applied in turn. All keys may be left out::
 
     {"startup_s": 2, "ttft_ms": 50, "tokens_per_s": 200, "seed": 7,
-     "fail": {"at": "startup" | "after_requests" | "after_s" | "now", "count": 3, "exit": 1 | -9 | "SIGKILL"},
+     "fail": {"at": "startup" | "after_requests" | "after_s" | "now", "count": 3, "exit": 1 | -9 | "SIGKILL",
+              "says": ["last lines of its log"]},
      "hang_startup": true, "stalled": true, "stall_after_requests": 3, "full": 429 | 503 | null, "ignore_term": true,
      "only": {"name": "part of a served name", "rank": 0}}
 
@@ -42,6 +43,7 @@ class Behaviour:
         self.fail_at: str | None = None
         self.fail_count = 0.0
         self.fail_exit = 1
+        self.fail_says: tuple[str, ...] = ()
         self.apply(told)
 
     def apply(self, told: Any) -> None:
@@ -68,6 +70,7 @@ class Behaviour:
         self.ignore_term = bool(told.get("ignore_term", self.ignore_term))
         if told.get("fail") is not None:
             self.fail_at, self.fail_count, self.fail_exit = _failure(told["fail"])
+            self.fail_says = tuple(str(line) for line in told["fail"].get("says", ()))
 
     def stalls(self, finished: int) -> bool:
         """Whether a request hangs, when so many have been finished."""

@@ -116,6 +116,13 @@ def test_told_to_fail(tmp_path: Path, fail: dict[str, Any], expected: int) -> No
         assert code(server) == expected
 
 
+def test_told_what_its_log_says_last(tmp_path: Path) -> None:
+    words = ["RuntimeError: CUDA error: out of memory", "RuntimeError: Engine core initialization failed."]
+    with simulated(tmp_path, told={"fail": {"at": "startup", "says": words}}, ready=False) as server:
+        assert code(server) == 1
+        assert server.log.splitlines()[-2:] == words
+
+
 def test_told_to_fail_after_some_requests(tmp_path: Path) -> None:
     told = {"fail": {"at": "after_requests", "count": 2, "exit": 4}}
     with simulated(tmp_path, told=told) as server, server.client() as client:
