@@ -62,10 +62,10 @@ class Submitter:
         """Settle the last submission; make the next one only when it is certain that nothing of the last one runs."""
         number = latest_number(self._run)
         if number is not None:
+            self._cancel_late_ones(number)
             end = self.settle(number)
             if not isinstance(end, s.NotSubmitted):
                 return Success((number, end))
-            self._cancel_late_ones(number)
         following = 1 if number is None else number + 1
         submitted = self.submit(following)
         if not is_successful(submitted):

@@ -1,8 +1,8 @@
 """What follows from looking for the job of an unclear submission.
 
 Names of jobs are unique, so what is found by name, user and time is ours. Nothing found means *wait*, until nothing has
-been found for long enough; an array that is visible in part is waited for; two jobs of one name are told and never
-chosen between.
+been found for long enough; an array that is visible in part is waited for; of two jobs of one name none is chosen,
+unless a person has cancelled the other one.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,9 @@ def resolve(sight: Sight, expected: Sequence[int] | None, patience_is_over: bool
 
 
 def _judge(rows: Sequence[Row], expected: Sequence[int] | None, patience_is_over: bool) -> Resolution:
-    ids = sorted({row.job.job_id for row in rows}, key=int)
+    known = {row.job.job_id for row in rows}
+    alive = {row.job.job_id for row in rows if not row.state.startswith("CANCELLED")}
+    ids = sorted(alive, key=int) or sorted(known, key=int)[-1:]
     if not ids:
         return Lost() if patience_is_over else Wait(reason="no job of this name is known yet")
     jobs = tuple(_named(job_id, rows) for job_id in ids)
