@@ -35,3 +35,5 @@ class SupervisePlan(msgspec.Struct, frozen=True, kw_only=True):
     """How often a unit may be launched anew because a port was taken, without counting as a restart."""
     prepare_timeout_ms: int
     """For the client to read its config, and for an endpoint to listen."""
+    judge_timeout_ms: int
+    """For the look at the client's result, which reads all its files."""

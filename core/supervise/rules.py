@@ -12,6 +12,7 @@ from core.supervise.verdict import (
     ClientRefused,
     Completed,
     EndpointFailed,
+    NotJudged,
     OutOfTime,
     ServersFailed,
     Stopped,
@@ -25,6 +26,9 @@ ENDPOINT_RESTARTS = 5
 PORT_RETRIES = 5
 PREPARE_TIMEOUT_MS = 600_000
 """Importing a large client from a cold shared file system takes minutes."""
+
+JUDGE_TIMEOUT_MS = 1_800_000
+"""Half an hour: 180 GB at the 100 MB/s of a slow shared file system. Servers wait meanwhile, so not for ever."""
 
 
 def supervise_plan(plan: RunPlan, bound: BoundPlan, probe_every_ms: int = PROBE_EVERY_MS) -> SupervisePlan:
@@ -40,6 +44,7 @@ def supervise_plan(plan: RunPlan, bound: BoundPlan, probe_every_ms: int = PROBE_
         endpoint_restarts=ENDPOINT_RESTARTS,
         port_retries=PORT_RETRIES,
         prepare_timeout_ms=PREPARE_TIMEOUT_MS,
+        judge_timeout_ms=JUDGE_TIMEOUT_MS,
     )
 
 
@@ -71,7 +76,7 @@ def exit_code(verdict: Verdict) -> int:
             return 69
         case Stopped(exit_code=code):
             return code
-        case OutOfTime():
+        case OutOfTime() | NotJudged():
             return 75
         case _:
             assert_never(verdict)
@@ -84,7 +89,7 @@ def attempt_state(verdict: Verdict) -> AttemptState:
             return "COMPLETED"
         case Stopped() | OutOfTime():
             return "INTERRUPTED"
-        case ClientRefused() | ClientFailed() | ServersFailed() | EndpointFailed():
+        case ClientRefused() | ClientFailed() | NotJudged() | ServersFailed() | EndpointFailed():
             return "FAILED"
         case _:
             assert_never(verdict)

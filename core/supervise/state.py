@@ -103,9 +103,10 @@ class Hurry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judging(msgspec.Struct, frozen=True, kw_only=True, tag="judging", tag_field="kind"):
-    """The client has ended; its result is being looked at."""
+    """The client has ended; its result is being looked at, until the deadline at the latest."""
 
     code: int
+    deadline: MonotonicMs
     hurry: Hurry | None = None
 
 

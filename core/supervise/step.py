@@ -133,8 +133,9 @@ def _end_asked(plan: SupervisePlan, state: State, verdict: Verdict, at: Monotoni
     """Stop; but a result that is being looked at gets the grace, so that finished work is not done again."""
     if not isinstance(state.phase, Running) or not isinstance(state.client, Judging):
         return stop(plan, state, verdict, at)
-    hurry = state.client.hurry or Hurry(otherwise=verdict, until=MonotonicMs(at + plan.grace_ms))
-    return with_client(state, Judging(code=state.client.code, hurry=hurry)), ()
+    client = state.client
+    hurry = client.hurry or Hurry(otherwise=verdict, until=min(MonotonicMs(at + plan.grace_ms), client.deadline))
+    return with_client(state, Judging(code=client.code, deadline=client.deadline, hurry=hurry)), ()
 
 
 def _on_client(plan: SupervisePlan, state: State, event: ClientEvent) -> Move:
@@ -148,7 +149,8 @@ def _on_client(plan: SupervisePlan, state: State, event: ClientEvent) -> Move:
             if not client_alive(state):
                 return state, ()
             if isinstance(state.client, Working) and isinstance(state.phase, Running):
-                return with_client(state, Judging(code=code)), (CheckResult(),)
+                deadline = MonotonicMs(at + plan.judge_timeout_ms)
+                return with_client(state, Judging(code=code, deadline=deadline)), (CheckResult(),)
             gone = with_client(state, Gone())
             return stop(plan, gone, ClientFailed(code=code, reasons=("it ended before it was let loose",)), at)
         case ResultChecked(at=at, reasons=reasons):

@@ -30,6 +30,7 @@ from core.supervise.verdict import (
     EndpointFailed,
     ForeignAnswered,
     NoPorts,
+    NotJudged,
     NotReadyInTime,
     OutOfTime,
     RankExited,
@@ -180,6 +181,8 @@ def verdict_words(verdict: Verdict) -> str:
             return f"the client refused its config: {len(reasons)} problems"
         case ClientFailed(code=code, reasons=reasons):
             return f"the client failed ({exit_words(code)}): {'; '.join(reasons) or 'no reason given'}"
+        case NotJudged(after_ms=after):
+            return f"whether the client's result is valid could not be found out within {_seconds(after)}"
         case ServersFailed(alias=alias, step=step, launch=launch, cause=cause):
             return f"too few servers of {alias} are left; last lost: {step}, launch {launch}: {cause_words(cause)}"
         case EndpointFailed(alias=alias, code=code):

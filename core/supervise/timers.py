@@ -30,7 +30,7 @@ from core.supervise.state import (
     Unit,
     Waiting,
 )
-from core.supervise.verdict import ClientFailed, NotReadyInTime
+from core.supervise.verdict import ClientFailed, NotJudged, NotReadyInTime
 from core.units import MonotonicMs
 
 
@@ -65,6 +65,8 @@ def _client_due(plan: SupervisePlan, state: State, at: MonotonicMs) -> Move:
             return stop(plan, state, ClientFailed(code=0, reasons=reasons), at)
         case Judging(hurry=Hurry(otherwise=verdict, until=until)) if at >= until:
             return stop(plan, state, verdict, at)
+        case Judging(deadline=deadline) if at >= deadline:
+            return stop(plan, state, NotJudged(after_ms=plan.judge_timeout_ms), at)
         case _:
             return state, ()
 
@@ -113,10 +115,10 @@ def next_deadline(plan: SupervisePlan, state: State) -> MonotonicMs | None:
 
 def _client_deadlines(state: State) -> tuple[MonotonicMs, ...]:
     match state.client:
-        case Preparing(deadline=deadline):
-            return (deadline,)
         case Judging(hurry=Hurry(until=until)):
             return (until,)
+        case Preparing(deadline=deadline) | Judging(deadline=deadline):
+            return (deadline,)
         case _:
             return ()
 

@@ -63,6 +63,12 @@ class ClientFailed(msgspec.Struct, frozen=True, kw_only=True, tag="client-failed
     reasons: tuple[str, ...]
 
 
+class NotJudged(msgspec.Struct, frozen=True, kw_only=True, tag="not-judged", tag_field="kind"):
+    """The client ended, but whether its result is valid could not be found out in time."""
+
+    after_ms: int
+
+
 class ServersFailed(msgspec.Struct, frozen=True, kw_only=True, tag="servers-failed", tag_field="kind"):
     """Too few units of a model can serve; `step` is the last that was lost."""
 
@@ -95,4 +101,6 @@ def lane_to_blame(cause: Cause) -> str | None:
     return cause.lane if isinstance(cause, RankExited) else None
 
 
-Verdict: TypeAlias = Completed | ClientRefused | ClientFailed | ServersFailed | EndpointFailed | Stopped | OutOfTime
+Verdict: TypeAlias = (
+    Completed | ClientRefused | ClientFailed | NotJudged | ServersFailed | EndpointFailed | Stopped | OutOfTime
+)

@@ -31,6 +31,7 @@ LIMITS = {
     "endpoint_restarts": 1,
     "port_retries": 2,
     "prepare_timeout_ms": 9000,
+    "judge_timeout_ms": 20_000,
 }
 
 

@@ -54,6 +54,7 @@ def plans(draw: st.DrawFn) -> SupervisePlan:
         endpoint_restarts=draw(st.integers(0, 2)),
         port_retries=draw(st.integers(0, 2)),
         prepare_timeout_ms=draw(st.sampled_from([150, 2000])),
+        judge_timeout_ms=draw(st.sampled_from([40, 2000])),
     )
 
 
