@@ -15,7 +15,7 @@ MODEL_CAUSES = (
         title="the model's folder has no config.json that can be read",
         patterns=(
             r"Invalid repository ID or local directory specified: '(?P<path>[^']*)'",
-            r"(?P<path>\S+) does not appear to have a file named config\.json",
+            r"(?<!\S)(?P<path>\S+) does not appear to have a file named config\.json",
         ),
         hint="{path} is empty, unreadable for you, or another folder than you think: `model` must name the folder "
         "that holds config.json",
@@ -82,7 +82,7 @@ MODEL_CAUSES = (
         patterns=(
             r"Model architectures (?P<model>\[[^\]]*\]) are not supported",
             r"model type `(?P<model>[^`]*)` but Transformers does not recognize this architecture",
-            r"(?P<model>\S+) has no vLLM implementation",
+            r"(?<!\S)(?P<model>\S+) has no vLLM implementation",
         ),
         hint="{model}: use an image with a newer vLLM (`server.image`), or another model{with_version}",
     ),
@@ -213,8 +213,8 @@ ASKED_CAUSES = (
             r"(?P<why>Quantization method specified in the model config \([^)]*\) does not match.*)",
             r"(?P<why>Unknown quantization method: [^.]+)",
             r"(?P<why>(?:The quantization method|Quantization scheme) .*is not supported for the current GPU.*)",
-            r"(?P<why>\S+ is not supported for quantization method.*)",
-            r"(?P<why>\S+ quantization is currently not supported.*)",
+            r"(?<!\S)(?P<why>\S+ is not supported for quantization method.*)",
+            r"(?<!\S)(?P<why>\S+ quantization is currently not supported.*)",
             r"(?P<why>Cannot find the config file for \S+)",
         ),
         hint="take --quantization out of `server.extra_args` so that the model's own config decides, or use another "

@@ -178,7 +178,7 @@ SYSTEM_CAUSES = (
         title="a folder may not be written",
         patterns=(
             r"(?:Permission denied|Read-only file system): '?(?P<path>/[^']*)",
-            r"(?P<path>\S+) is not (?:a )?writable",
+            r"(?<!\S)(?P<path>\S+) is not (?:a )?writable",
         ),
         hint="{path}: point HF_HOME, VLLM_CACHE_ROOT or HOME in `server.environment` to a folder that you may write, "
         "or mount it without read_only",
@@ -221,7 +221,7 @@ SYSTEM_CAUSES = (
             r"ModuleNotFoundError: (?P<what>No module named .+)",
             r"ImportError: (?P<what>.+)",
             r"PackageNotFoundError: (?P<what>.+)",
-            r"(?P<what>\S+: undefined symbol: \S+)",
+            r"(?<!\S)(?P<what>\S+: undefined symbol: \S+)",
             r"AttributeError: (?P<what>(?:partially initialized )?module .+)",
         ),
         unlike=r"libcuda\.so\.1|`(?:GLIBC|GLIBCXX|CXXABI)_|named 'ray'",

@@ -28,6 +28,8 @@ CATALOGUE: tuple[KnownCause, ...] = (
 """In this order a line is tried; the first that knows it has it."""
 
 LONGEST_EVIDENCE = 400
+LONGEST_LINE = 2000
+"""What stands behind it in a line is not looked at: some lines list all models that vLLM knows."""
 
 
 class RankLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,10 +104,11 @@ def _signal_of(code: int) -> int:
 
 
 def _of_line(line: LogLine, log: str) -> Iterator[_Hit]:
+    text = line.text[:LONGEST_LINE]
     for known, patterns, unlike in _compiled():
-        if unlike is not None and unlike.search(line.text):
+        if unlike is not None and unlike.search(text):
             continue
-        found = next((match for pattern in patterns if (match := pattern.search(line.text))), None)
+        found = next((match for pattern in patterns if (match := pattern.search(text))), None)
         if found:
             words = tuple((name, word.strip()) for name, word in found.groupdict().items())
             yield _Hit(known=known, words=words, evidence=line.whole, log=log, at=line.at)
