@@ -64,7 +64,7 @@ def fetch(model: str, revision: str | None) -> FetchAnswer:
     try:
         names = huggingface_hub.HfApi().list_repo_files(model, revision=revision)
         path = huggingface_hub.snapshot_download(model, revision=revision, ignore_patterns=unneeded(names))
-        for other in sorted(code_of_others(path)):
+        for other in sorted(set(code_of_others(path))):
             huggingface_hub.snapshot_download(other, allow_patterns=["*.py", "*.json"])
     except Exception as error:
         return FetchFailed(cause=cause_of(error), detail=_words(error))

@@ -4,6 +4,7 @@ Runs inside the serving container: standard library only.
 """
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -40,8 +41,8 @@ def interpreter_of(executable: str, environ: Mapping[str, str]) -> str:
             first, second = file.readline(_LONGEST_LINE), file.readline(_LONGEST_LINE)
     except OSError:
         return sys.executable
-    words = first[2:].split() if first.startswith(b"#!") else []
-    if words[:1] == [b"/bin/sh"] and second.startswith(b"'''exec'"):
-        words = second.split()[1:]
-    names = [os.fsdecode(word).strip('"') for word in words]
+    names = os.fsdecode(first[2:]).split() if first.startswith(b"#!") else []
+    if names[:1] == ["/bin/sh"] and second.startswith(b"'''exec'"):
+        # What installers write where the path of the interpreter is too long for a first line.
+        names = shlex.split(os.fsdecode(second))
     return next((name for name in names if os.path.basename(name).startswith("python")), sys.executable)
