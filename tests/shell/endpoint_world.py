@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 import uvloop
 
 from core.endpoint_spec import BackendAddress, BackendState, EndpointSpec, LoadLine, SpokenLine, UseBackends
@@ -23,6 +24,8 @@ PATIENCE = 20.0
 """Nothing here takes long; a test that hangs is cut off."""
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+HANGING_STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+BOTH_LOOPS = pytest.mark.parametrize("plain_loop", [False, True], ids=["uvloop", "asyncio"])
 
 
 async def say_ok(server: "FakeServer", request: bytes, writer: Writer) -> None:
