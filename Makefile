@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check golden
+.PHONY: demo test check slow slurm slurm-deps golden
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,10 +20,18 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy core shell tests
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -m "not slow" -n 2
+	$(BIN)/pytest -q -m "not slow and not slurm" -n 2
 
-test: check
-	$(BIN)/pytest -q -m slow
+test: check slow slurm
+
+slow: $(STAMP)
+	$(BIN)/pytest -q -m "slow and not slurm"
+
+slurm: $(STAMP) slurm-deps
+	$(BIN)/pytest -q -m slurm tests/slurm
+
+slurm-deps:
+	sh tests/slurm/lab/install.sh
 
 golden: $(STAMP)
 	$(BIN)/pytest -q tests/golden --update-golden

@@ -1,0 +1,94 @@
+"""Whole runs on a real cluster, from `dd-slurm submit` to the winner."""
+
+import json
+
+from core.supervise.verdict import Completed
+from tests.slurm.cluster import Cluster
+from tests.slurm.slurm_run import TWO_NODES, SlurmRun
+
+
+def test_a_replica_over_two_nodes(cluster: Cluster) -> None:
+    job = SlurmRun(cluster, TWO_NODES).submit(gated=False)
+    assert job.ended() == "COMPLETED", job.log()
+    assert sorted(job.rows()) == [0, 1, 2, 3]
+    assert job.record()["nodes"] == ["c1", "c2"]
+    assert job.verdict() == Completed()
+
+
+def test_replicas_on_all_nodes_and_a_step_for_each(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, {"resources": {"nodes": 4}, "topology": {"tensor_parallel": 4}})
+    job = run.submit()
+    run.wait_working(job)
+    steps = cluster.run(("squeue", "-s", "-h", "-j", job.id, "-o", "%j")).stdout.split()
+    assert sorted(name for name in steps if name.startswith("m-")) == [f"m-{index}" for index in range(8)]
+    run.open_gate()
+    assert job.ended() == "COMPLETED", job.log()
+    started = [json.loads(path.read_text()) for path in (job.attempt() / "tasks").glob("*.started.json")]
+    assert sorted(record["node"] for record in started) == sorted(["c1", "c2", "c3", "c4"] * 2)
+
+
+def test_every_process_has_the_mask_and_the_address_of_its_node(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, {"resources": {"nodes": 2}, "topology": {"tensor_parallel": 4}})
+    job = run.submit()
+    run.wait_working(job)
+    seen: dict[tuple[str, str], list[str]] = {}
+    for index, node in enumerate(("c1", "c1", "c2", "c2")):
+        record = json.loads((job.attempt() / "tasks" / f"m-{index}.1.{node}.started.json").read_text())
+        (lane,) = record["lanes"]
+        environ = cluster.run(("cat", f"/proc/{lane['pid']}/environ"), node=node, user="root").stdout.split("\0")
+        values = dict(item.partition("=")[::2] for item in environ if item)
+        seen.setdefault((node, values["VLLM_HOST_IP"]), []).append(values["CUDA_VISIBLE_DEVICES"])
+        assert not [name for name in values if name.startswith(("SLURM_STEP", "SLURM_NTASKS", "SLURM_CPU", "PMI_"))]
+        assert values["SLURM_JOB_ID"] == job.id
+        assert values["PYTHONPATH"].startswith(f"{job.root}/bundle-")
+    run.open_gate()
+    assert job.ended() == "COMPLETED", job.log()
+    masks = {node: sorted(found) for (node, _), found in seen.items()}
+    assert masks == {"c1": ["0,1,2,3", "4,5,6,7"], "c2": ["0,1,2,3", "4,5,6,7"]}
+    assert len({address for _, address in seen}) == 2
+
+
+def test_an_array_has_one_winner_per_shard(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, {}, invocation={"num_records": 7}, array_tasks={"count": 3})
+    job = run.submit(gated=False)
+    cluster.wait_idle(timeout_s=120)
+    assert sorted(job.rows((0, 1, 2))) == list(range(7)), job.log()
+    assert [len(job.rows((shard,))) for shard in range(3)] == [3, 2, 2]
+
+
+def test_names_as_slurm_spells_them_and_unequal_gpus(odd_cluster: Cluster) -> None:
+    """Mixed case, dashes, groups of digits, a node that calls itself by its full name."""
+    run = SlurmRun(
+        odd_cluster,
+        {"resources": {"nodes": 3}, "topology": {"tensor_parallel": 2}},
+        gpus_per_node=2,
+    )
+    job = run.submit(gated=False)
+    assert job.ended() == "COMPLETED", job.log()
+    assert job.record()["nodes"] == ["GPU-A1", "gpu-b-02", "rack1-n007"]
+
+
+def test_a_requeued_job_goes_on_with_the_next_attempt(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, TWO_NODES)
+    job = run.submit()
+    run.wait_working(job)
+    cluster.scontrol("update", f"jobid={job.id}", "requeue=1")
+    cluster.scontrol("requeue", job.id)
+    cluster.wait(job.id, {"PENDING", "RUNNING"})
+    run.open_gate()
+    assert cluster.wait(job.id, timeout_s=120) == "COMPLETED", job.log()
+    assert job.record(1)["state"] == "INTERRUPTED"
+    assert job.record(2)["state"] == "COMPLETED"
+    assert sorted(job.rows()) == [0, 1, 2, 3]
+
+
+def test_facts_of_all_nodes_are_judged_before_any_server_starts(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, {"resources": {"nodes": 4}, "topology": {"tensor_parallel": 8}, "model": "/local/model"})
+    job = run.submit(gated=False)
+    assert job.ended() == "FAILED"
+    assert job.record()["exit_code"] == 78
+    story = job.story()
+    assert all(f"node {node}" in story for node in cluster.nodes), story
+    assert "'/local/model' is missing" in story
+    assert "nothing was started" in story
+    assert not list((job.attempt() / "tasks").iterdir())
