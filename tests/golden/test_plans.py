@@ -12,16 +12,20 @@ from returns.pipeline import is_successful
 
 from core.codec import canonical_json
 from core.config.read import choose_cluster, read_profile_catalog, read_run_file
+from core.layout import AttemptPaths
 from core.outcome import both
 from core.plan.bind import bind
 from core.plan.bound import Attempt, BoundPlan
 from core.plan.explain import explain, explain_bound
 from core.plan.facts import NodeFacts
+from core.plan.job_steps import StepSite, server_step
+from core.plan.model import RunPlan
 from core.plan.process_env import process_environment
 from core.plan.run_plan import plan_run
 from core.plan.steps import lanes_on, steps_of
 from core.problem import Problems
 from core.report import as_text
+from core.slurm.srun import serve_srun
 from core.vllm.serve_args import serve_argv
 from tests.conftest import Golden
 from tests.nodes import node
@@ -60,7 +64,7 @@ def make(case: Path) -> dict[str, str]:
     bound = bind(plan, tuple(fact.node for fact in facts), facts, ATTEMPT, "/run/bundle")
     if not is_successful(bound):
         return {**made, "problems.txt": words(bound.failure())}
-    return {**made, "bound.json": canonical_json(bound.unwrap()).decode(), "steps.txt": steps(bound.unwrap())}
+    return {**made, "bound.json": canonical_json(bound.unwrap()).decode(), "steps.txt": steps(plan, bound.unwrap())}
 
 
 def nodes(case: Path) -> tuple[NodeFacts, ...]:
@@ -72,11 +76,22 @@ def words(problems: Problems) -> str:
     return "".join(as_text(problem) + "\n" for problem in problems)
 
 
-def steps(bound: BoundPlan) -> str:
-    """Every process of the plan: where, with which command and with which variables."""
+def steps(plan: RunPlan, bound: BoundPlan) -> str:
+    """Every job step and every process of the plan: where, with which command and with which variables."""
     lines = [explain_bound(bound)]
     outer = {"PATH": "/usr/bin", "PYTHONPATH": "/site/b:/site/a", "DD_SLURM_SERVER_TOKEN": "token-from-environment"}
+    site = StepSite(
+        job_id=ATTEMPT.job_id,
+        plan=plan,
+        bundle="/run/bundle",
+        python="/venv/bin/python",
+        run_root="/run",
+        attempt=AttemptPaths(root="/run/attempt"),
+        gpus_per_node=plan.request.gpus_per_node,
+    )
     for step in steps_of(bound):
+        srun = serve_srun(server_step(site, step, 1, bound, site.attempt.bound(1)))
+        lines += [f"step {step.name}", *(f"    {token}" for token in srun.argv)]
         for slot in step.slots:
             for lane in lanes_on(bound, step.name, bound.nodes[slot].name):
                 lines.append(f"{lane.name} on {bound.nodes[slot].name}, after {lane.lane.launch_delay_ms} ms")
