@@ -11,7 +11,7 @@ from core.units import MonotonicMs
 from tests.core.submit_story import plan_for
 
 Move = Callable[[], None]
-PLAN = plan_for(1, s.Patience(quiet_ms=1_500))
+PLAN = plan_for(1, s.Patience(quiet_ms=500))
 """Little patience, so that submissions are given up while their requests are on the way."""
 
 
@@ -76,7 +76,9 @@ class Process:
         self._take_up()
 
     def moves(self) -> list[Move]:
-        return [self.go_on, self.lose_the_answer, self.blind, self.die]
+        looking = isinstance(self._state, s.Looking)
+        asking = [self.lose_the_answer] if isinstance(self._state, s.Asking) else []
+        return [self.go_on, self.die, *asking, *([self.blind, self.look_to_the_end] if looking else [])]
 
     def die(self) -> None:
         self.over = True
@@ -85,14 +87,18 @@ class Process:
         while not self.over:
             self.go_on()
 
+    def look_to_the_end(self) -> None:
+        """Until there is something to write down."""
+        while not self.over and isinstance(self._state, s.Looking):
+            self.go_on()
+
     def lose_the_answer(self) -> None:
         """The answer to sbatch is lost; the request itself is on its way still."""
-        if isinstance(self._state, s.Asking):
-            self._world.on_the_way.append(self._number)
-            self._event(s.Answered(at=self._now(), answer=Unclear(reason="lost")))
+        self._world.on_the_way.append(self._number)
+        self._event(s.Answered(at=self._now(), answer=Unclear(reason="lost")))
 
     def blind(self) -> None:
-        if isinstance(self._state, s.Looking) and isinstance(self._effects[-1], s.Look):
+        if isinstance(self._effects[-1], s.Look):
             self._event(s.Looked(at=self._now(), sight=Blind(reason="down")))
 
     def go_on(self) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.codec import compact_json
@@ -84,10 +84,11 @@ def test_any_history_at_all_keeps_the_promises(start: s.Start, history: list[s.E
     assert asked == isinstance(start, s.Fresh), "sbatch is asked once, by who made the intent"
 
 
+@settings(max_examples=150)
 @given(st.data())
 def test_rivals_crashes_and_lost_answers_never_start_two_jobs(data: st.DataObject) -> None:
     world = World()
-    for _ in range(data.draw(st.integers(1, 40))):
+    for _ in range(data.draw(st.integers(1, 20))):
         move = data.draw(st.sampled_from(world.moves()))
         move()
         assert len(world.started()) <= 1, "of one run one job starts"
