@@ -29,6 +29,14 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True, tag="unreadable", ta
     reason: str
 
 
+class Unwritable(msgspec.Struct, frozen=True, kw_only=True, tag="unwritable", tag_field="code"):
+    """A folder cannot be made, or a file in it cannot be written."""
+
+    at: At
+    path: str
+    reason: str
+
+
 class BadSyntax(msgspec.Struct, frozen=True, kw_only=True, tag="bad-syntax", tag_field="code"):
     """The text is not YAML or not JSON."""
 
@@ -376,6 +384,7 @@ class ConfigUnfit(msgspec.Struct, frozen=True, kw_only=True, tag="config-unfit",
 
 Problem: TypeAlias = (
     Unreadable
+    | Unwritable
     | BadSyntax
     | ForbiddenSyntax
     | DuplicateKey

@@ -74,6 +74,11 @@ def _words(problem: p.Problem) -> tuple[str, str]:
     match problem:
         case p.Unreadable(reason=reason):
             return f"cannot be read: {reason}", "check the path and its permissions"
+        case p.Unwritable(path=path, reason=reason):
+            return (
+                f"{path!r} cannot be written: {reason}",
+                "check its permissions and free space, or choose another folder",
+            )
         case p.BadSyntax(reason=reason):
             return reason, "mend the syntax at this line"
         case p.ForbiddenSyntax(feature=feature):

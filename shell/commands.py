@@ -1,9 +1,7 @@
 """What the commands do, and how they answer: text for people, JSON for programs, problems on stderr."""
 
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
 
 import msgspec
 from returns.pipeline import is_successful
@@ -12,16 +10,20 @@ from core.codec import canonical_json
 from core.layout import RunPaths
 from core.plan.explain import explain
 from core.plan.judge import Rehearsal
+from core.plan.process_env import join_path
 from core.problem import Problems
 from core.report import as_text, report
 from core.result import Claim
 from shell.authoring import Authored, read_and_plan
+from shell.foreground import Foreground
 from shell.results import Winner
 from shell.runs import create_run
 
 EX_OK, EX_DATAERR = 0, 65
 SIGNALLED = 128
 """Exit codes above are 128 + the number of a signal."""
+_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""Where `core` and `shell` are."""
 REHEARSALS = "dd-slurm-rehearsals"
 """Where rehearsals go, below the current folder: the profile's workspace need not exist on this machine."""
 
@@ -62,39 +64,41 @@ def rehearse_run(
 ) -> int:
     """`dd-slurm rehearse`: plan, then every shard, one after the other. The exit code is that of the worst shard."""
     planned = read_and_plan(run_file, profile_file, cluster, workspace or os.path.join(os.getcwd(), REHEARSALS))
-    if not is_successful(planned):
-        return refuse(planned.failure(), as_json)
-    authored = planned.unwrap()
     rehearsal = Rehearsal(executable=(sys.executable, "-m", "shell.simulate"))
-    run_id, paths = create_run(authored, rehearsal)
+    created = planned.bind(lambda authored: create_run(authored, rehearsal))
+    if not is_successful(created):
+        return refuse(created.failure(), as_json)
+    authored, (run_id, paths) = planned.unwrap(), created.unwrap()
     if not as_json:
         _say_which_profile(authored)
         sys.stdout.write(explain(authored.plan) + "\n")
         sys.stdout.flush()
-    shards = tuple(_rehearse_shards(paths, authored.plan.request.array_count, as_json))
+    code, shards = _rehearse_shards(paths, authored.plan.request.array_count, as_json)
     if as_json:
         sys.stdout.write(canonical_json(Rehearsed(run_id=run_id, run_dir=paths.root, shards=shards)).decode())
     else:
         _say_results(paths, shards)
-    return max(shard.exit_code for shard in shards)
+    return code
 
 
-def _rehearse_shards(paths: RunPaths, count: int, quiet: bool) -> Iterator[RehearsedShard]:
-    """One after the other. Who stops one by a signal means all."""
-    for shard in range(count):
-        ended = _rehearse_shard(paths, shard, quiet)
-        yield ended
-        if ended.exit_code > SIGNALLED:
-            return
+def _rehearse_shards(paths: RunPaths, count: int, quiet: bool) -> tuple[int, tuple[RehearsedShard, ...]]:
+    """One after the other; the highest exit code first. Who stops one by a signal means all."""
+    shards: list[RehearsedShard] = []
+    with Foreground() as foreground:
+        while len(shards) < count and foreground.stopped_by is None:
+            shards.append(_rehearse_shard(foreground, paths, len(shards), quiet))
+            if shards[-1].exit_code > SIGNALLED:
+                break
+    stopped = foreground.stopped_by if len(shards) < count else None
+    codes = [shard.exit_code for shard in shards]
+    return max(codes) if stopped is None else SIGNALLED + stopped, tuple(shards)
 
 
-def _rehearse_shard(paths: RunPaths, shard: int, quiet: bool) -> RehearsedShard:
+def _rehearse_shard(foreground: Foreground, paths: RunPaths, shard: int, quiet: bool) -> RehearsedShard:
+    """Begun in the folder of the run, where no module of the user can be taken for one of Python's or ours."""
     argv = (sys.executable, "-m", "shell.run", "--run-dir", paths.root, "--shard", str(shard), "--launcher", "local")
-    try:
-        code = subprocess.call(argv, stdout=sys.stderr if quiet else None)
-    except KeyboardInterrupt:  # the attempt has got the signal too and ends in order; its guard waits for it
-        code = 130
-    code = code if code >= 0 else 128 - code
+    environ = {**os.environ, "PYTHONPATH": join_path(_PACKAGES, os.environ.get("PYTHONPATH", ""))}
+    code = foreground.run(argv, environ, paths.root, sys.stderr if quiet else None)
     claim = _result_of(paths, shard)
     if claim is None:
         return RehearsedShard(shard=shard, exit_code=code, records=0, files=())

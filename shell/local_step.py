@@ -76,11 +76,15 @@ class LocalStep:
 
 
 def _signal(child: Child, asked: Signal) -> None:
-    """A node worker's guard must not be killed before it has cleaned up: with nothing below it, it ends by itself."""
+    """A node worker's guard must not be killed before it has cleaned up: with nothing below it, it ends by itself.
+
+    A worker that somebody has stopped goes on, or it could obey neither.
+    """
     if asked == "KILL":
         child.kill_below()
     else:
         child.signal(signal.SIGTERM)
+    child.signal(signal.SIGCONT)
 
 
 def shell_code(code: int) -> int:

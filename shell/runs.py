@@ -7,11 +7,14 @@ import secrets
 import sys
 
 import msgspec
+from returns.result import Success
 
 from core.codec import canonical_json
 from core.layout import RunPaths, run_paths
+from core.outcome import Outcome, refuse
 from core.plan.judge import Rehearsal
 from core.plan.model import RunPlan
+from core.problem import At, Unwritable
 from shell.authoring import Authored
 from shell.bundle import write_bundle
 from shell.store import make_folder, write_atomic
@@ -30,8 +33,16 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     rehearsal: Rehearsal | None
 
 
-def create_run(authored: Authored, rehearsal: Rehearsal | None) -> tuple[str, RunPaths]:
-    """A new run folder, complete; its id is the run's name, the time and a random tail."""
+def create_run(authored: Authored, rehearsal: Rehearsal | None) -> Outcome[tuple[str, RunPaths]]:
+    """A new run folder, complete; its id is the run's name, the time and a random tail. Errors: `Unwritable`."""
+    try:
+        return Success(_create_run(authored, rehearsal))
+    except OSError as error:
+        root = authored.plan.site.workspace_root
+        return refuse(Unwritable(at=At(source="workspace"), path=root, reason=str(error.strerror)))
+
+
+def _create_run(authored: Authored, rehearsal: Rehearsal | None) -> tuple[str, RunPaths]:
     stamp = datetime.datetime.now(tz=datetime.timezone.utc).strftime("%Y%m%d-%H%M%S")
     run_id = f"{authored.plan.name}-{stamp}-{secrets.token_hex(3)}"
     paths = run_paths(authored.plan.site.workspace_root, run_id)

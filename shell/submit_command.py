@@ -48,8 +48,10 @@ def submit(target: str, profile_file: str | None, cluster: str | None, as_json: 
     problems = tuple(submission_problems(authored, scheduler, os.environ))
     if problems:
         return refuse(problems, as_json)
-    _, paths = create_run(authored, None)
-    return _submit(paths.root, scheduler, as_json)
+    created = create_run(authored, None)
+    if not is_successful(created):
+        return refuse(created.failure(), as_json)
+    return _submit(created.unwrap()[1].root, scheduler, as_json)
 
 
 def _go_on(root: str, as_json: bool) -> int:

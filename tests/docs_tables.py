@@ -154,6 +154,7 @@ EXAMPLES: tuple[p.Problem, ...] = (
     p.Unreadable(
         at=At(source="run.yaml", path="builder.source", line=5), reason="config.yaml: No such file or directory"
     ),
+    p.Unwritable(at=At(source="workspace"), path="/scratch/me", reason="Permission denied"),
     p.BadSyntax(at=At(source="run.yaml", line=7), reason="mapping values are not allowed here"),
     p.ForbiddenSyntax(at=At(source="run.yaml", line=3), feature="anchors"),
     p.DuplicateKey(at=At(source="run.yaml", path="name", line=9), first_line=2),

@@ -69,7 +69,7 @@ class LocalRun:
             json.dumps({name: value for name, value in (authored(changes) | dict(top)).items() if value})
         )
         planned = read_and_plan(str(run_file), str(catalog), "here", str(folder / "workspace"))
-        _, self.paths = create_run(planned.unwrap(), Rehearsal(executable=tuple(executable)))
+        _, self.paths = create_run(planned.unwrap(), Rehearsal(executable=tuple(executable))).unwrap()
 
     def start(self, simulate: Mapping[str, Any] | None = None, environ: Mapping[str, str] = {}) -> "Controller":
         """A controller, as `dd-slurm rehearse` starts it."""

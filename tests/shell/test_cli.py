@@ -268,6 +268,15 @@ def test_without_a_profile_a_plan_says_so(tmp_path: Path) -> None:
     assert said.out.startswith("no profile")
 
 
+def test_a_workspace_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
+    run = tmp_path / "run.yaml"
+    run.write_text("{schema_version: 1, name: r, client: {command: [pwd]}, deployments: [{model_alias: w, model: m}]}")
+    (tmp_path / "file").touch()
+    said = Said("rehearse", str(run), "--workspace", str(tmp_path / "file"))
+    assert said.code == 65
+    assert f"workspace: '{tmp_path}/file' cannot be written: Not a directory [unwritable]" in said.err
+
+
 @pytest.mark.parametrize("words", [("--help",), ("plan", "--help"), ("rehearse", "--help")])
 def test_help(words: tuple[str, ...]) -> None:
     said = Said(*words)

@@ -15,6 +15,7 @@ from core.plan.bound import BoundPlan
 from core.plan.facts import FactsRequest, NodeFacts, PathWanted
 from core.plan.steps import steps_of
 from core.plan.task import TaskEnded, TaskStarted
+from core.supervise.effects import Signal
 from core.units import NodeName, StepName
 from shell.launch import Launcher
 from shell.launch_local import LocalJob, LocalLauncher, local_nodes
@@ -152,6 +153,18 @@ def test_kill_leaves_nothing_at_once(world: World) -> None:
     world.launcher.signal(STEP, 1, "KILL")
     assert [world.heard.next()[0] for _ in range(3)] == ["task", "task", "step"]
     assert not any(map(alive, pids))
+
+
+@pytest.mark.parametrize("order", ["TERM", "KILL"])
+def test_workers_that_somebody_stopped_end_all_the_same(world: World, order: Signal) -> None:
+    world.serve(plan_of(["sim01", "sim02"], [0, 1]))
+    records = [world.started(node) for node in ("sim01", "sim02")]
+    guard = int(Path(f"/proc/{records[0].worker_pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(guard, signal.SIGSTOP)
+    os.kill(records[1].worker_pid, signal.SIGSTOP)
+    world.launcher.signal(STEP, 1, order)
+    assert [world.heard.next()[0] for _ in range(3)] == ["task", "task", "step"]
+    assert not any(alive(record.lanes[0].pid) for record in records)
 
 
 def test_a_killed_guard_is_told_and_its_worker_ends(world: World) -> None:
