@@ -101,6 +101,25 @@ def test_2_2_the_fast_network_and_not_docker() -> None:
     assert environment(bound)["GLOO_SOCKET_IFNAME"] == "ib0"
 
 
+@pytest.mark.parametrize(
+    ("interfaces", "chosen"),
+    [
+        ("lo docker0 eth0", "eth0"),
+        ("lo br-1f2e virbr0 cni0 eth1", "eth1"),
+        ("lo docker0 eth0 ib0", "ib0"),
+        ("lo eno1 hsn0 ib0", "hsn0"),
+        ("lo bond0 eno1", "bond0"),
+    ],
+)
+def test_2_2_what_carries_traffic_between_nodes(interfaces: str, chosen: str) -> None:
+    names = interfaces.split()
+    facts = tuple(
+        node(name, addresses=[{"interface": of, "address": f"10.{i}.0.{host}"} for i, of in enumerate(names)])
+        for host, name in enumerate(("n0", "n1"), 1)
+    )
+    assert [address and address.interface for address in choose_addresses(facts, None)] == [chosen] * 2
+
+
 def test_2_4_ipv6_in_brackets() -> None:
     only = [{"interface": "lo", "address": "::1"}, {"interface": "ib0", "address": "fd00::7"}]
     facts = tuple(node(name, addresses=only) for name in ("n0", "n1"))

@@ -87,6 +87,13 @@ def test_names_keep_their_case_and_order() -> None:
     assert granted(environ, "GPU-a2\ngpu-A1\n").hosts == ("GPU-a2", "gpu-A1")
 
 
+@pytest.mark.parametrize("output", [None, "n3\nn1\n"])
+def test_2_6_a_list_that_is_not_sorted_stays_so(output: str | None) -> None:
+    """Slurm lists nodes by switch or in the order of a host file, and ranks follow it."""
+    environ = JOB | {"SLURM_JOB_NODELIST": "n3,n1", "SLURM_PROCID": "0", "SLURMD_NODENAME": "n1"}
+    assert granted(environ, output).hosts == ("n3", "n1")
+
+
 def test_a_list_that_only_scontrol_can_expand_is_believed_with_its_count() -> None:
     environ = JOB | {"SLURM_JOB_NODELIST": "n[1-2]-ib"}
     assert granted(environ, "n1-ib\nn2-ib\n").hosts == ("n1-ib", "n2-ib")

@@ -1,7 +1,8 @@
 """What runs in place of Data Designer: one request per record, then one file with all records. Standard library only.
 
 ``LOCAL_TEST_GATE`` is a folder: the program makes the file ``working`` there after its first record, and goes on when
-the file ``open`` exists. ``LOCAL_TEST_PROGRAM`` lets it end otherwise: ``no-result``, ``short`` or ``fail``.
+the file ``open`` exists. ``LOCAL_TEST_PROGRAM`` lets it end otherwise: ``no-result``, ``short`` or ``fail``. It heeds
+the proxies of its environment, as most programs do.
 """
 
 import json
@@ -38,11 +39,10 @@ def ask(text: str) -> str:
     request = urllib.request.Request(
         f"{os.environ['OPENAI_BASE_URL']}/chat/completions", json.dumps(body).encode(), headers
     )
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            with opener.open(request, timeout=PATIENCE_S) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return str(json.load(answer)["choices"][0]["message"]["content"])
         except OSError:
             if time.monotonic() > deadline:

@@ -40,6 +40,7 @@ def test_a_replica_over_two_nodes_starts_again_when_a_rank_dies(make_run: MakeRu
     controller = run.start()
     until(lambda: run.works, "the program to work")
     os.kill(_lane_pid(run, node), signal.SIGKILL)
+    controller.says("it starts again")
     run.open_gate()
     assert controller.code() == 0, controller.log.read_text()
     assert sorted(run.rows()) == [0, 1, 2, 3]
@@ -101,6 +102,31 @@ def test_somebody_elses_server(make_run: MakeRun) -> None:
     cause = _servers_failed(run).cause
     assert isinstance(cause, ForeignAnswered)
     assert cause.found == ("another-model",)
+
+
+def test_1_12_a_proxy_in_the_environment_is_used_by_nobody(make_run: MakeRun) -> None:
+    """It would be asked by probes, endpoint and program, and nothing listens there."""
+    run = make_run()
+    run.open_gate()
+    names = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+    empty = {"no_proxy": "", "NO_PROXY": ""}
+    controller = run.start(environ=dict.fromkeys(names, "http://127.0.0.1:9") | empty)
+    assert controller.code() == 0, controller.log.read_text()
+    assert sorted(run.rows()) == [0, 1, 2, 3]
+
+
+NOISE = "WARN (EngineCore) Unable to free EP object; ERROR failed to load plug-in; Traceback (most recent call last):"
+
+
+def test_1_14_words_in_a_log_end_no_server(make_run: MakeRun) -> None:
+    noisy = ("sh", "-c", f'echo "{NOISE}"; exec "{sys.executable}" -m shell.simulate "$@"', "noisy")
+    run = make_run({"on_failure": FAIL}, executable=noisy)
+    run.open_gate()
+    controller = run.start()
+    assert controller.code() == 0, controller.log.read_text()
+    (log,) = (run.attempt(1) / "logs").glob("m-0.1.m-0.r0.log")
+    assert NOISE in log.read_text()
+    assert "failed" not in run.story(1)
 
 
 def test_a_planned_port_that_is_taken(make_run: MakeRun) -> None:

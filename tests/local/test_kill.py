@@ -57,6 +57,8 @@ def test_killed_while_nodes_say_what_they_have(make_run: MakeRun, which: str) ->
 
 
 def _check_end_and_next_start(run: LocalRun, controller: Controller, which: str) -> None:
+    if which in SERVER:
+        controller.says("it starts again")  # a program that goes on may be done before the servers are ended
     if EXIT_CODES[which] == 0:
         run.open_gate()  # else the program waits for ever, and somebody must end it
     code = controller.code()
@@ -66,8 +68,6 @@ def _check_end_and_next_start(run: LocalRun, controller: Controller, which: str)
     assert run.record(1)["state"] == STATES[code]
     run.check_files()
     _check_journal(run, code)
-    if which in SERVER:
-        assert "it starts again" in run.story(1)
     if code != 0:
         again = run.start()
         assert again.code() == 0, again.log.read_text()

@@ -59,6 +59,16 @@ def test_a_port_that_somebody_listens_on_is_taken(listener: str) -> None:
         claim(ADDRESS, port)
 
 
+def test_1_1_a_port_that_its_listener_would_share_is_taken() -> None:
+    """As vLLM up to 0.24 listens: a second server of the same user would bind it too, and get half of the requests."""
+    port = free_port(ADDRESS)
+    with (
+        socket.create_server((ADDRESS, port), reuse_port=True),
+        pytest.raises(PortInUse, match=f"pid {os.getpid()} "),
+    ):
+        claim(ADDRESS, port)
+
+
 def test_a_rendezvous_needs_the_port_on_every_address() -> None:
     port = free_port(ADDRESS)
     with socket.create_server((ADDRESS, port)), pytest.raises(PortInUse):
