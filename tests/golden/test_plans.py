@@ -30,7 +30,7 @@ from core.vllm.serve_args import serve_argv
 from tests.conftest import Golden
 from tests.nodes import node
 
-CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/run.yaml"))
+CASES = sorted(path for path in Path(__file__).parent.iterdir() if path.is_dir() and path.name != "__pycache__")
 ATTEMPT = Attempt(run_id="run1", shard=0, number=1, job_id="4711")
 INPUTS = {"run.yaml", "profiles.yaml", "nodes.json"}
 
