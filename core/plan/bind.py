@@ -80,7 +80,7 @@ def bind(
     matched = tuple(match_facts(hosts[: plan.request.nodes], facts))
     nodes = tuple(found for found in matched if isinstance(found, NodeFacts))
     missing = tuple(found for found in matched if not isinstance(found, NodeFacts))
-    judged = tuple(node_problems(plan, matched)) if nodes and rehearsal is None else ()
+    judged = tuple(node_problems(plan, matched, rehearsal)) if nodes else ()
     if missing or judged:
         return refuse(*missing, *judged)
     processes = _processes(plan, nodes)

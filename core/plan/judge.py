@@ -30,7 +30,11 @@ OPEN_FILES = 4_096
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run without the real servers differs: what stands in for vLLM. Devices and paths are not asked for."""
+    """How a run without the real servers differs: what stands in for vLLM.
+
+    Nodes are judged all the same, but not by what a machine without GPUs need not have: models, vLLM and a large
+    /dev/shm are not asked for, and simulated nodes show as many GPUs as are planned.
+    """
 
     executable: tuple[str, ...]
 
@@ -61,7 +65,9 @@ def match_facts(hosts: Sequence[NodeName], facts: Sequence[NodeFacts]) -> Iterat
         yield found or FactsMissing(at=At(source=f"node {host}"), reason="no facts file")
 
 
-def node_problems(plan: RunPlan, matched: Sequence[NodeFacts | Problem]) -> Iterator[Problem]:
+def node_problems(
+    plan: RunPlan, matched: Sequence[NodeFacts | Problem], rehearsal: Rehearsal | None = None
+) -> Iterator[Problem]:
     """Everything that speaks against the nodes, node by node, in slot order. Those that did not report are skipped."""
     facts = {slot: node for slot, node in enumerate(matched) if isinstance(node, NodeFacts)}
     addresses = choose_addresses(tuple(facts.values()), plan.site.interface)
@@ -74,7 +80,9 @@ def node_problems(plan: RunPlan, matched: Sequence[NodeFacts | Problem]) -> Iter
         here = [d for d in plan.deployments if slot in _slots(d)]
         yield from _devices(node, here, at)
         yield from _paths(node, at)
-        yield from _limits(node, here, at)
+        if rehearsal is None:
+            yield from _shared_memory(node, here, at)
+        yield from _open_files(node, at)
         yield from _versions(node, here, first, at)
 
 
@@ -105,10 +113,13 @@ def _paths(node: NodeFacts, at: At) -> Iterator[Problem]:
             yield PathUnusable(at=at, path=fact.path, state=state, wanted=fact.kind)
 
 
-def _limits(node: NodeFacts, here: Sequence[DeploymentPlan], at: At) -> Iterator[Problem]:
+def _shared_memory(node: NodeFacts, here: Sequence[DeploymentPlan], at: At) -> Iterator[Problem]:
     ranks = max((d.placement.gpus_per_replica_node for d in here), default=1)
     if ranks > 1 and node.shm_mib < ranks * SHM_MIB_PER_RANK:
         yield LimitTooLow(at=at, what="/dev/shm", found=node.shm_mib, needed=ranks * SHM_MIB_PER_RANK, unit="MiB")
+
+
+def _open_files(node: NodeFacts, at: At) -> Iterator[Problem]:
     if node.nofile_hard < OPEN_FILES:
         what = "the hard limit of open files (ulimit -Hn)"
         yield LimitTooLow(at=at, what=what, found=node.nofile_hard, needed=OPEN_FILES, unit="files")
