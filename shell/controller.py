@@ -17,6 +17,7 @@ from core.codec import canonical_json, compact_json
 from core.endpoint_spec import EndpointSpec
 from core.layout import AttemptPaths, RunPaths
 from core.outcome import Outcome, problems_of
+from core.plan.advice import advice, advice_words
 from core.plan.bind import bind
 from core.plan.bound import Attempt, BoundPlan
 from core.plan.judge import facts_request
@@ -25,7 +26,7 @@ from core.plan.server_args import SERVER_TOKEN
 from core.plan.shards import Shard, shard_of
 from core.plan.steps import url_of
 from core.problem import At, Problems, UnknownName
-from core.report import ProblemReport, as_text, report
+from core.report import ProblemReport, as_text, counted, report
 from core.supervise.events import StopAsked, TimeLimitNear
 from core.supervise.rules import attempt_state, exit_code, supervise_plan
 from core.supervise.story import verdict_words
@@ -33,6 +34,7 @@ from core.supervise.verdict import Completed, Verdict
 from core.units import NodeName, StepName
 from shell.attempt_world import AttemptWorld, read_facts
 from shell.attempts import AttemptRecord, new_attempt, new_token, write_record
+from shell.fetching import News, fetch_models
 from shell.interpreter import Interpreter, monotonic_ms
 from shell.jobs import Job, local_job, slurm_job
 from shell.launch import Launcher
@@ -42,7 +44,7 @@ from shell.results import declare_winner
 from shell.runs import RunRecord, read_run
 from shell.store import append_line, open_journal, write_atomic
 
-EX_SOFTWARE, EX_CONFIG = 70, 78
+EX_UNAVAILABLE, EX_SOFTWARE, EX_CONFIG = 69, 70, 78
 FACTS_TIMEOUT_S = 120.0
 
 
@@ -50,8 +52,8 @@ class _Exits:
     """Where the launcher's news goes: to one queue at first, to the world once there is one."""
 
     def __init__(self) -> None:
-        self.early: SimpleQueue[int | None] = SimpleQueue()
-        """Before there is a world: None when facts are gathered, the number of a signal to stop."""
+        self.early: News = SimpleQueue()
+        """Before there is a world: None when facts are gathered, the number of a signal to stop, a step that ended."""
         self.world: AttemptWorld | None = None
 
     def on_facts_exit(self, code: int) -> None:
@@ -65,7 +67,9 @@ class _Exits:
             self.world.on_task_exit(step, launch, node, code)
 
     def on_step_exit(self, step: StepName, launch: int, code: int) -> None:
-        if self.world is not None:
+        if self.world is None:
+            self.early.put(step)
+        else:
             self.world.on_step_exit(step, launch, code)
 
 
@@ -145,13 +149,20 @@ class _Work:
         launcher = self._job.launcher(paths, reaper, exits, {**os.environ, SERVER_TOKEN: token})
         job_id = self._job.job_id
         attempt = Attempt(run_id=self._record.run_id, shard=self._shard.index, number=number, job_id=job_id)
-        bound = self._bind(paths, launcher, exits, attempt)
+        bound = self._bind(paths, launcher, exits, attempt, say)
         if isinstance(bound, int):
-            say("stopped before anything was started")
-            return _Ended(state="INTERRUPTED", exit_code=bound, cause=b"null")
+            return _stopped(bound, say)
         if not is_successful(bound):
             return _refused(bound.failure(), say)
-        verdict = self._supervise(paths, bound.unwrap(), exits, reaper, launcher, token, say)
+        write_atomic(paths.bound(1), compact_json(bound.unwrap()))
+        lease = Lease(paths.lease)
+        try:
+            missing = fetch_models(bound.unwrap(), paths, launcher, exits.early, say)
+            if missing:
+                return _refused(missing, say, EX_UNAVAILABLE) if isinstance(missing, tuple) else _stopped(missing, say)
+            verdict = self._supervise(paths, bound.unwrap(), exits, reaper, launcher, token, say)
+        finally:
+            lease.withdraw()
         if isinstance(verdict, Completed) and not declare_winner(self._run, self._shard.index, number):
             say("another attempt has won this shard already; this result is kept beside it")
         say(f"{attempt_state(verdict)}: {verdict_words(verdict)}")
@@ -163,6 +174,7 @@ class _Work:
         launcher: Launcher,
         exits: _Exits,
         attempt: Attempt,
+        say: Callable[[str], None],
     ) -> Outcome[BoundPlan] | int:
         rehearsal, hosts = self._record.rehearsal, self._job.hosts
         if len(hosts) < self._plan.request.nodes:
@@ -176,9 +188,12 @@ class _Work:
             while _wait(exits.early) not in ("gathered", "late"):
                 continue
         if isinstance(stopped, int):
-            return 128 + stopped
+            return stopped
         facts = read_facts(paths.facts, hosts)
-        return bind(self._plan, hosts, facts, attempt, self._record.bundle, rehearsal)
+        bound = bind(self._plan, hosts, facts, attempt, self._record.bundle, rehearsal)
+        for said in advice(self._plan, facts) if is_successful(bound) else ():
+            say(f"warning: {advice_words(said)}")
+        return bound
 
     def _supervise(
         self,
@@ -190,9 +205,8 @@ class _Work:
         token: str,
         say: Callable[[str], None],
     ) -> Verdict:
-        write_atomic(paths.bound(1), compact_json(bound))
         self._write_start_files(paths, bound)
-        journal, lease = open_journal(paths.events), Lease(paths.lease)
+        journal = open_journal(paths.events)
         rules = supervise_plan(self._plan, bound, self._job.probe_every_ms)
         interpreter = Interpreter(rules, lambda line: append_line(journal, line))
         world = AttemptWorld(self._plan, bound, rules, self._shard, paths, token, interpreter, reaper, launcher, say)
@@ -207,14 +221,13 @@ class _Work:
 
         _on_signals(asked)
         while not exits.early.empty():
-            number = exits.early.get()
-            if number is not None:
-                asked(number)
+            said = exits.early.get()
+            if isinstance(said, int):
+                asked(said)
         try:
             return interpreter.run(world)
         finally:
             world.close()
-            lease.withdraw()
             os.close(journal)
 
     def _write_start_files(self, paths: AttemptPaths, bound: BoundPlan) -> None:
@@ -258,21 +271,24 @@ def _on_signals(act: Callable[[int], None]) -> None:
         signal.signal(number, lambda got, _: act(got))
 
 
-def _wait(early: SimpleQueue[int | None]) -> Literal["gathered", "late"] | int:
+def _wait(early: News) -> Literal["gathered", "late"] | int:
     """Until all nodes have reported, or time is over: then what is there must do. Else the signal to stop."""
     try:
         said = early.get(timeout=FACTS_TIMEOUT_S)
     except Empty:
         return "late"
-    return "gathered" if said is None else said
+    return said if isinstance(said, int) else "gathered"
 
 
-def _refused(problems: Problems, say: Callable[[str], None]) -> _Ended:
-    """Every node's problems at once; nothing was started."""
+def _stopped(number: int, say: Callable[[str], None]) -> _Ended:
+    say("stopped before any server was started")
+    return _Ended(state="INTERRUPTED", exit_code=128 + number, cause=b"null")
+
+
+def _refused(problems: Problems, say: Callable[[str], None], code: int = EX_CONFIG) -> _Ended:
+    """All problems at once; no server was started."""
     for problem in problems:
         say(as_text(problem))
-    say(f"FAILED: {len(problems)} problems with the allocation, nothing was started")
+    say(f"FAILED: {counted(len(problems), 'problem')}, nothing was started")
     reports: tuple[ProblemReport, ...] = tuple(map(report, problems))
-    return _Ended(
-        state="FAILED", exit_code=EX_CONFIG, cause=msgspec.json.encode({"kind": "refused", "problems": reports})
-    )
+    return _Ended(state="FAILED", exit_code=code, cause=msgspec.json.encode({"kind": "refused", "problems": reports}))

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 import msgspec
 
@@ -18,16 +18,13 @@ from shell.launch import Launcher
 from shell.runs import last_lines
 
 LAUNCH = 1
-_LOOK_EVERY_S = 0.1
 
 Say = Callable[[str], None]
-StepEnds = SimpleQueue[StepName]
-"""Names of steps that are gone, put there by who listens to the launcher."""
+News = SimpleQueue[int | StepName | None]
+"""Names of steps that are gone, and numbers of signals to stop. Anything else does not matter here."""
 
 
-def fetch_models(
-    bound: BoundPlan, paths: AttemptPaths, launcher: Launcher, ends: StepEnds, stop: SimpleQueue[int], say: Say
-) -> Problems | int:
+def fetch_models(bound: BoundPlan, paths: AttemptPaths, launcher: Launcher, news: News, say: Say) -> Problems | int:
     """What could not be fetched, nothing when all is there; the number of the signal when somebody asked to stop.
 
     Needs `bound` in its file. There is no time limit but the job's: a large model takes hours, and the tool has limits
@@ -37,7 +34,7 @@ def fetch_models(
     for download in bound.downloads:
         say(_begins(bound, download))
         launcher.serve(download_step(download), LAUNCH, bound, paths.bound(1))
-    stopped = _wait(bound.downloads, launcher, ends, stop)
+    stopped = _wait(bound.downloads, launcher, news)
     if stopped is not None:
         return stopped
     answers = [(download, read_answer(paths, download)) for download in bound.downloads]
@@ -61,18 +58,17 @@ def _begins(bound: BoundPlan, download: Download) -> str:
     return f"{download.model} is fetched from the hub by node {bound.nodes[download.slot].name}{others}"
 
 
-def _wait(downloads: Sequence[Download], launcher: Launcher, ends: StepEnds, stop: SimpleQueue[int]) -> int | None:
-    """Until all have ended, in order after a signal."""
+def _wait(downloads: Sequence[Download], launcher: Launcher, news: News) -> int | None:
+    """Until all have ended: by themselves, in order after a signal, at once after another one."""
     left, stopped = {download.step for download in downloads}, None
     while left:
-        try:
-            left.discard(ends.get(timeout=_LOOK_EVERY_S))
-        except Empty:
-            if not stop.empty():
-                asked = stop.get()
-                for step in left:
-                    launcher.signal(step, LAUNCH, "TERM" if stopped is None else "KILL")
-                stopped = asked if stopped is None else stopped
+        said = news.get()
+        if isinstance(said, int):
+            for step in left:
+                launcher.signal(step, LAUNCH, "TERM" if stopped is None else "KILL")
+            stopped = said if stopped is None else stopped
+        elif said is not None:
+            left.discard(said)
     return stopped
 
 

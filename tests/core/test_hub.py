@@ -31,8 +31,8 @@ def on_places(places: Sequence[str], **different: object) -> tuple[NodeFacts, ..
 
 
 def plan_of(nodes: int, server: Mapping[str, object] | None = None) -> RunPlan:
-    shape = {"topology": {"tensor_parallel": 8}, "resources": {"nodes": nodes}, "server": server or {}}
-    return planned([shape], 8).unwrap()
+    shape: dict[str, object] = {"topology": {"tensor_parallel": 8}, "resources": {"nodes": nodes}}
+    return planned([{**shape, "server": server or {}}], 8).unwrap()
 
 
 def bound_of(plan: RunPlan, facts: tuple[NodeFacts, ...]) -> BoundPlan:
