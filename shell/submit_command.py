@@ -20,6 +20,7 @@ from shell.submit import Submitter, is_run_folder
 from shell.submit_checks import command_problems, submission_problems
 
 INTERRUPTED = 130
+PATIENCE = s.Patience()
 
 
 class SubmissionSaid(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ def _go_on(root: str, as_json: bool) -> int:
 
 def _submit(root: str, scheduler: Scheduler, as_json: bool) -> int:
     try:
-        submitted = Submitter(root, scheduler, watch=_tell_progress).go_on()
+        submitted = Submitter(root, scheduler, PATIENCE, _tell_progress).go_on()
     except KeyboardInterrupt:
         print(f"stopped; whether there is a job is settled by: dd-slurm submit {root}", file=sys.stderr)
         return INTERRUPTED
