@@ -130,7 +130,7 @@ MODEL_CAUSES = (
         code="chat-template",
         title="the chat template cannot be read",
         patterns=(
-            r"chat template \((?P<path>[^)]*)\) looks like a file path",
+            r"chat template string \((?P<path>[^)]*)\) (?:appears path-like|looks like a file path)",
             r"No such file or directory: '(?P<path>[^']*\.jinja)'",
         ),
         hint="{path} is not there where the server runs: mend --chat-template in `server.extra_args`, or mount it",

@@ -128,7 +128,7 @@ SYSTEM_CAUSES = (
             r"failed to extend /dev/shm/",
             r"posix_fallocate failed",
             r"insufficient shared memory",
-            r"No space left on device: '?/(?:dev/shm/)?(?:psm_|torch_|nccl)",
+            r"No space left on device: '?/(?:dev/shm/|psm_|torch_|nccl)",
             r"unable to (?:write to file|open shared memory object) </torch_",
         ),
         hint="the container gives too little shared memory (enroot and apptainer take the host's, other runtimes "
@@ -169,7 +169,6 @@ SYSTEM_CAUSES = (
         code="disk-full",
         title="a disk is full",
         patterns=(r"No space left on device", r"Disk quota exceeded", r"Not enough disk space"),
-        unlike=r"/dev/shm|posix_fallocate",
         hint="caches and temporary files need room: clear the disk or the quota, or point HF_HOME, VLLM_CACHE_ROOT or "
         "TMPDIR in `server.environment` to another one",
     ),
@@ -224,7 +223,6 @@ SYSTEM_CAUSES = (
             r"(?<!\S)(?P<what>\S+: undefined symbol: \S+)",
             r"AttributeError: (?P<what>(?:partially initialized )?module .+)",
         ),
-        unlike=r"libcuda\.so\.1|`(?:GLIBC|GLIBCXX|CXXABI)_|named 'ray'",
         hint="{what}: the installation mixes versions, or something of yours stands before it: look at PYTHONPATH "
         "and ~/.local (PYTHONNOUSERSITE is set for servers), and at --middleware in `server.extra_args`",
     ),

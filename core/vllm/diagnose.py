@@ -105,9 +105,7 @@ def _signal_of(code: int) -> int:
 
 def _of_line(line: LogLine, log: str) -> Iterator[_Hit]:
     text = line.text[:LONGEST_LINE]
-    for known, patterns, unlike in _compiled():
-        if unlike is not None and unlike.search(text):
-            continue
+    for known, patterns in _compiled():
         found = next((match for pattern in patterns if (match := pattern.search(text))), None)
         if found:
             words = tuple((name, word.strip()) for name, word in found.groupdict().items())
@@ -116,11 +114,8 @@ def _of_line(line: LogLine, log: str) -> Iterator[_Hit]:
 
 
 @lru_cache(maxsize=1)
-def _compiled() -> tuple[tuple[KnownCause, tuple[re.Pattern[str], ...], re.Pattern[str] | None], ...]:
-    return tuple(
-        (known, tuple(map(re.compile, known.patterns)), re.compile(known.unlike) if known.unlike else None)
-        for known in CATALOGUE
-    )
+def _compiled() -> tuple[tuple[KnownCause, tuple[re.Pattern[str], ...]], ...]:
+    return tuple((known, tuple(map(re.compile, known.patterns))) for known in CATALOGUE)
 
 
 def _late_january(moments: Sequence[Moment | None]) -> bool:

@@ -20,8 +20,6 @@ class KnownCause(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
     hint: str
     weight: Weight = "cause"
-    unlike: str | None = None
-    """A line that this matches too is meant for another cause."""
     refines: str | None = None
     """The code of a cause that says less: where both are found in one log, this one counts."""
     exits: tuple[int, ...] = ()

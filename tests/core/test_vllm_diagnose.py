@@ -84,7 +84,7 @@ def test_the_cause_of_one_rank_explains_all() -> None:
 def test_the_first_cause_is_the_root_even_over_new_year() -> None:
     found = diagnose_ranks(CASES_BY_NAME["ranks_first_of_two_causes"].logs, None)
     assert found is not None
-    assert (found.cause, found.log) == ("gpu-memory", "n0")
+    assert (found.cause, found.log) == ("gpu-memory", "n1")
 
 
 def test_an_exit_code_speaks_where_the_log_does_not() -> None:

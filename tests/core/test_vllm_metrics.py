@@ -161,6 +161,11 @@ def test_whatever_moves_or_cannot_be_told_is_not_stalled(sign_of_life: Reading) 
     assert not is_stalled(pulse, at(60_000), 60_000)
 
 
+def test_a_server_that_does_not_count_is_never_stalled() -> None:
+    pulse = _feel([(0, load(made=None)), (90_000, load(made=None))])
+    assert not is_stalled(pulse, at(90_000), 60_000)
+
+
 def test_a_sample_tells_the_load_and_how_fast_it_goes() -> None:
     earlier = Earlier(load=load(made=100), at=at(1000))
     taken = sample("m-0.1.0", load(running=4, made=150, waiting=2), at(3000), earlier, False)

@@ -157,6 +157,15 @@ def test_a_server_that_was_taken_away_meanwhile_is_not_spoken_of() -> None:
     assert heard.lines == []
 
 
+def test_a_server_that_comes_back_begins_anew() -> None:
+    heard = Heard(stall_after_ms=5_000)
+    for targets in ([target()], [], [target()]):
+        heard.sampler.watch(targets)
+        heard.round(lambda _: page(2, 0, 100), after_ms=4_000)
+    assert heard.states == ["fine", "fine"]
+    assert [taken.generation_tokens_per_s for taken in heard.kept] == [None, None]
+
+
 class _Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         body = page(1, 2, 3).encode() if self.path == "/metrics" else b""
