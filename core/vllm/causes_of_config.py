@@ -51,8 +51,8 @@ MODEL_CAUSES = (
             r"outgoing traffic has been disabled",
             r"OfflineModeIsEnabled",
         ),
-        hint="HF_HUB_OFFLINE is set and the model was never downloaded: download it on a node with network and give "
-        "its folder as `model`",
+        hint="nobody downloads it beforehand when HF_HUB_OFFLINE stands in `server.environment` or a flag names a "
+        "further repository (tokenizer, adapter, draft model): download it yourself and give a folder",
     ),
     KnownCause(
         code="hub-unreachable",
@@ -63,7 +63,8 @@ MODEL_CAUSES = (
             r"(?:huggingface|hf\.co).*(?:Max retries exceeded|Name or service not known|Temporary failure in name)",
             r"(?:ConnectError|ConnectionError|ConnectTimeout|ProxyError).*(?:huggingface|hf\.co)",
         ),
-        hint="compute nodes often have no way out: download the model on a login node and give its folder as `model`",
+        hint="compute nodes often have no way out: download the model on a login node and give its folder as "
+        "`model`, or its cache as HF_HOME in `server.environment`",
     ),
     KnownCause(
         code="remote-code",
@@ -167,7 +168,7 @@ ASKED_CAUSES = (
         title="more context is asked for than the model has",
         patterns=(
             r"User-specified max_model_len \((?P<wanted>\d+)\) is greater than the derived max_model_len "
-            r"\([^)]*?=(?P<most>[\d.]+)",
+            r"\([^)]*?=(?P<most>\d+)",
         ),
         hint="set --max-model-len in `server.extra_args` to {most} or less; {wanted} is too long",
     ),
@@ -253,7 +254,7 @@ ASKED_CAUSES = (
         code="too-few-gpus",
         title="the process has fewer GPUs than ranks",
         patterns=(r"World size \((?P<ranks>\d+)\) is larger than the number of available GPUs",),
-        hint="{ranks} ranks on one node need as many GPUs: compare `topology` with the `gpus_per_node` of profile and "
+        hint="{ranks} ranks on one node need as many GPUs: compare `topology` with `gpus_per_node` of profile and "
         "`resources`",
     ),
     KnownCause(

@@ -14,14 +14,14 @@ NETWORK_CAUSES = (
         code="address-not-local",
         title="the server was told an address that its node does not have",
         patterns=(r"\[Errno 99\]", r"[Cc]annot assign requested address"),
-        hint="the node's name leads to another address than its interface has: name the interface in `network` of "
-        "the profile",
+        hint="the node's name leads to another address than its interface has: name the interface (`network.interface` "
+        "of the profile)",
     ),
     KnownCause(
         code="nccl-interface",
         title="NCCL finds no network interface",
         patterns=(r"[Bb]ootstrap ?: no socket interface found", r"No interface found (?:in|with)"),
-        hint="NCCL_SOCKET_IFNAME names an interface that the node does not have: mend `interface` in `network` of the "
+        hint="NCCL_SOCKET_IFNAME names an interface that the node does not have: mend `network.interface` of the "
         "profile, or take the variable out of `server.environment`",
     ),
     KnownCause(
@@ -32,8 +32,8 @@ NETWORK_CAUSES = (
             r"ifa != nullptr\. Unable to find (?:address|interface) for",
             r"Unable to resolve hostname to a \(local\) address",
         ),
-        hint="the node's name leads to 127.x or to another network: name the interface between nodes in `network` of "
-        "the profile (GLOO_SOCKET_IFNAME takes one name, no list)",
+        hint="the node's name leads to 127.x or to another network: name the interface between nodes "
+        "(`network.interface` of the profile); GLOO_SOCKET_IFNAME takes one name, no list",
     ),
     KnownCause(
         code="nccl-connect",
@@ -42,8 +42,8 @@ NETWORK_CAUSES = (
             r"Connect to \S+ (?:failed|returned).*(?:refused|No route to host|timed out|aborted|unreachable)",
             r"socketStartConnect: Connect to \S+ failed",
         ),
-        hint="a firewall between nodes, or the wrong network: name the interface in `network` of the profile; when "
-        "the other rank died first, its log has the cause",
+        hint="a firewall between nodes, or the wrong network: name the interface (`network.interface` of the profile); "
+        "when the other rank died first, its log has the cause",
         weight="symptom",
     ),
     KnownCause(
@@ -57,8 +57,8 @@ NETWORK_CAUSES = (
             r"RuntimeError: Wait timeout",
             r"Did not receive response from front-end process within",
         ),
-        hint="look for a rank that never started or died (its log), for a firewall, for the interface in `network` of "
-        "the profile; slow file systems need a longer `server.distributed_init_timeout`",
+        hint="look for a rank that never started or died (its log), for a firewall, for "
+        "`network.interface` of the profile; slow file systems need a longer `server.distributed_init_timeout`",
         weight="symptom",
     ),
     KnownCause(
@@ -152,8 +152,8 @@ ENDS = (
         code="worker-died",
         title="a worker died without a word",
         patterns=(r"Worker proc \S+ died unexpectedly", r"RayWorkerProc \S+ died unexpectedly"),
-        hint="mostly killed: by the kernel for want of memory (`dmesg` on the node, `mem_per_gpu` of the profile) or "
-        "by a signal; the other logs of this launch may say more",
+        hint="mostly killed: by the kernel for want of memory (`dmesg` on the node, `scheduler.mem_per_gpu` of the profile) "
+        "or by a signal; the other logs of this launch may say more",
         weight="symptom",
     ),
     KnownCause(

@@ -76,7 +76,7 @@ GPU_CAUSES = (
             r"compute capability below",
             r"sm_\d+ is not compatible with the current PyTorch installation",
         ),
-        hint="ask for other GPUs (partition or constraint), or use an image that was built for these (`server.image`)",
+        hint="ask for other GPUs (`submission.partition`), or use an image that was built for these (`server.image`)",
     ),
     KnownCause(
         code="gpu-busy",
@@ -89,8 +89,8 @@ GPU_CAUSES = (
         code="gpu-not-initialized",
         title="the node's GPUs are not ready",
         patterns=(r"Error 802: ", r"system not yet initialized", r"CUDA_ERROR_SYSTEM_NOT_READY"),
-        hint="the Fabric Manager of that node does not run: tell the cluster's people, and keep the job off the node "
-        "with --exclude",
+        hint="the Fabric Manager of that node does not run: tell the cluster's people, and run the shard "
+        "again on other nodes",
     ),
     KnownCause(
         code="gpu-broken",
@@ -101,7 +101,7 @@ GPU_CAUSES = (
             r"Unable to determine the device handle for GPU",
             r"CUDA error: unspecified launch failure",
         ),
-        hint="tell the cluster's people which node it was, and keep the job off it with --exclude",
+        hint="tell the cluster's people which node it was, and run the shard again on other nodes",
     ),
     KnownCause(
         code="gpu-kernel",
@@ -154,15 +154,15 @@ SYSTEM_CAUSES = (
             r"^MemoryError\b",
             r"std::bad_alloc",
         ),
-        hint="ask for more memory (`mem_per_gpu` of the profile), or load less at once; a swap space or a CPU offload "
-        "in `server.extra_args` counts too",
+        hint="ask for more memory (`scheduler.mem_per_gpu` of the profile); CPU offloading in `server.extra_args` "
+        "needs memory too",
     ),
     KnownCause(
         code="killed",
         title="the process was killed from outside",
         patterns=(r"^Killed$", r"died unexpectedly \(exit code: -9\)"),
-        hint="mostly the kernel, because the memory of job or node was used up (`dmesg` on the node, `mem_per_gpu` of "
-        "the profile), else somebody's kill -9",
+        hint="mostly the kernel, because the memory of job or node was used up (`dmesg` on the node, "
+        "`scheduler.mem_per_gpu` of the profile), else somebody's kill -9",
         exits=(-9,),
     ),
     KnownCause(
@@ -186,8 +186,8 @@ SYSTEM_CAUSES = (
         code="stale-file",
         title="a file on a network file system has vanished underneath",
         patterns=(r"Stale (?:NFS )?file handle", r"Device or resource busy: '[^']*\.nfs"),
-        hint="the folder was replaced while it was read, or the mount of that node is stale: try again without the "
-        "node (--exclude); caches belong on a local disk",
+        hint="the folder was replaced while it was read, or the mount of that node is stale: run the shard again "
+        "on other nodes; caches belong on a local disk",
     ),
     KnownCause(
         code="open-files",

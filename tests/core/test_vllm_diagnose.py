@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.codec import canonical_json
+from core.config.profile import ProfileCatalog
+from core.config.run_config import RunConfig
 from core.vllm.diagnose import CATALOGUE, LONGEST_EVIDENCE, RankLog, diagnose, diagnose_ranks
 from core.vllm.known_cause import WEIGHTS, KnownCause
 from core.vllm.log_lines import read_log
 from tests.conftest import Golden
+from tests.docs_tables import rows
 from tests.vllm_logs import CASES, FOLDER, Case
 
 PAGE = Path(__file__).parents[2] / "docs" / "vllm.md"
@@ -122,6 +125,13 @@ def test_every_pattern_has_the_words_of_its_hint(known: KnownCause) -> None:
             name for name in _words_in(known.hint) if f"(?P<{name}>" in pattern
         }
     assert not known.exits or not _words_in(known.hint)
+
+
+@pytest.mark.parametrize("known", CATALOGUE, ids=lambda known: known.code)
+def test_hints_name_fields_that_exist(known: KnownCause) -> None:
+    fields = [path for struct in (RunConfig, ProfileCatalog) for path, _, _ in rows(struct)]
+    for named in re.findall(r"`([a-z_.]+)(?:: [a-z]+)?`", known.hint):
+        assert named == "dmesg" or any(f".{path}".endswith(f".{named}") for path in fields), named
 
 
 def test_one_code_has_one_title() -> None:
