@@ -1,12 +1,11 @@
 """Asks every ready server how loaded it is, for the endpoints, the supervisor and `samples.jsonl`.
 
-One thread per attempt; a server that does not answer delays nobody else. A reader that fails gives a fresh
-*unavailable* instead of an old figure (endpoints then admit without it), and is asked again at the next round. Only
-`Exception` is a failure of a reader: KeyboardInterrupt and SystemExit end the thread and reach its owner.
+One thread per attempt (`shell.loads`); a server that does not answer delays nobody else. A reader that fails gives a
+fresh *unavailable* instead of an old figure (endpoints then admit without it), and is asked again at the next round.
+Only `Exception` is a failure of a reader: KeyboardInterrupt and SystemExit end the thread and reach its owner.
 """
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ from core.units import Alias, MonotonicMs, StepName
 from core.vllm.metrics import Load, Reading, Unavailable, read_page
 from core.vllm.pulse import Pulse, felt, is_stalled
 from shell.interpreter import monotonic_ms
+from shell.loads import Target
 
 EVERY_S = 2.0
 STALL_AFTER_MS = 180_000
@@ -31,25 +31,16 @@ AT_ONCE = 128
 TIMEOUT = httpx.Timeout(4.0)
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A server with an API. `id` is how its endpoint calls it."""
-
-    id: str
-    alias: Alias
-    step: StepName
-    launch: int
-    base_url: str
-
-
 Read: TypeAlias = Callable[[Target], Awaitable[str]]
 """The page of a target. Raises when it cannot be had."""
 
 
 class Sampler:
-    """Give `run` a thread of its own; `watch` and `close` may be called from any other."""
+    """Asks `targets` in rounds; `tell`, `report` and `keep` get what is learned."""
 
     def __init__(
         self,
+        targets: Callable[[], Sequence[Target]],
         tell: Callable[[Alias, LoadLine], None],
         report: Callable[[ServerStalled], None],
         keep: Callable[[bytes], None],
@@ -59,28 +50,15 @@ class Sampler:
         stall_after_ms: int = STALL_AFTER_MS,
         keep_every_ms: int = KEEP_EVERY_MS,
     ) -> None:
-        self._tell, self._report, self._keep, self._clock = tell, report, keep, clock
+        self._targets, self._tell, self._report, self._keep, self._clock = targets, tell, report, keep, clock
         self._every_s, self._stall_after_ms, self._keep_every_ms = every_s, stall_after_ms, keep_every_ms
-        self._targets: tuple[Target, ...] = ()
         self._earlier: dict[str, Earlier] = {}
         self._pulses: dict[str, Pulse] = {}
         self._kept: dict[str, Sample] = {}
         self._reported: set[tuple[StepName, int]] = set()
-        self._ended = threading.Event()
 
-    def watch(self, targets: Sequence[Target]) -> None:
-        """From the next round on ask exactly these."""
-        self._targets = tuple(targets)
-
-    def close(self) -> None:
-        """Let `run` end after its round."""
-        self._ended.set()
-
-    def run(self, token: str) -> None:
-        """Round after round until `close`."""
-        asyncio.run(self._run(token))
-
-    async def _run(self, token: str) -> None:
+    async def run(self, token: str, ended: Callable[[], bool], after_round: Callable[[], None]) -> None:
+        """Round after round."""
         limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0)
         headers = {"Authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(headers=headers, timeout=TIMEOUT, limits=limits, trust_env=False) as client:
@@ -90,13 +68,14 @@ class Sampler:
                 async with turns:
                     return await page_of(client, target)
 
-            while not self._ended.is_set():
+            while not ended():
                 await self.round(read)
-                await asyncio.to_thread(self._ended.wait, self._every_s)
+                after_round()
+                await asyncio.sleep(self._every_s)
 
     async def round(self, read: Read) -> None:
         """Ask all once, at the same time."""
-        targets = self._targets
+        targets = self._targets()
         names = {target.id for target in targets}
         for memory in (self._earlier, self._pulses, self._kept):
             for gone in memory.keys() - names:
@@ -110,7 +89,7 @@ class Sampler:
             reading = read_page(await read(target))
         except Exception as error:
             reading = Unavailable(why=f"{type(error).__name__}: {error}")
-        if target in self._targets:  # else it was taken away while it was asked, and nobody wants to know
+        if target in self._targets():  # else it was taken away while it was asked, and nobody wants to know
             self._learn(target, reading, self._clock())
 
     def _learn(self, target: Target, reading: Reading, at: MonotonicMs) -> None:

@@ -152,8 +152,8 @@ ENDS = (
         code="worker-died",
         title="a worker died without a word",
         patterns=(r"Worker proc \S+ died unexpectedly", r"RayWorkerProc \S+ died unexpectedly"),
-        hint="mostly killed: by the kernel for want of memory (`dmesg` on the node, `scheduler.mem_per_gpu` of the profile) "
-        "or by a signal; the other logs of this launch may say more",
+        hint="mostly killed: by the kernel for want of memory (`dmesg` on the node, "
+        "`scheduler.mem_per_gpu` of the profile) or by a signal; the other logs of this launch may say more",
         weight="symptom",
     ),
     KnownCause(

@@ -1,10 +1,13 @@
 """Sampling servers: what is told, kept and reported; and that a failing reader changes nothing for the next round."""
 
 import asyncio
+import socket
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import SimpleQueue
 
 import httpx
 import msgspec
@@ -16,7 +19,8 @@ from core.sample import Sample
 from core.supervise.events import ServerStalled
 from core.units import Alias, MonotonicMs, StepName
 from shell import sampling
-from shell.sampling import Sampler, Target
+from shell.loads import Loads, Target
+from shell.sampling import Sampler
 
 
 def target(name: str = "m-0", launch: int = 1, base_url: str = "http://127.0.0.1:9") -> Target:
@@ -38,12 +42,13 @@ class Heard:
         self.lines: list[tuple[str, LoadLine]] = []
         self.stalls: list[ServerStalled] = []
         self.kept: list[Sample] = []
+        self.targets: list[Target] = []
         self.sampler = Sampler(
+            lambda: self.targets,
             lambda alias, line: self.lines.append((alias, line)),
             self.stalls.append,
             lambda line: self.kept.append(msgspec.json.decode(line, type=Sample)),
             clock=lambda: MonotonicMs(self.now),
-            every_s=0.01,
             stall_after_ms=stall_after_ms,
             keep_every_ms=keep_every_ms,
         )
@@ -66,7 +71,7 @@ def broken(asked: Target) -> str:
 
 def test_figures_go_to_the_endpoint_and_to_the_file() -> None:
     heard = Heard()
-    heard.sampler.watch([target()])
+    heard.targets = [target()]
     heard.round(lambda _: page(3, 5, 100))
     heard.round(lambda _: page(4, 0, 300))
     assert heard.lines == [
@@ -78,7 +83,7 @@ def test_figures_go_to_the_endpoint_and_to_the_file() -> None:
 
 def test_a_failing_reader_gives_unavailable_and_recovers() -> None:
     heard = Heard()
-    heard.sampler.watch([target()])
+    heard.targets = [target()]
     heard.round(lambda _: page(3, 5, 100))
     heard.round(broken)
     heard.round(broken)
@@ -91,7 +96,7 @@ def test_a_failing_reader_gives_unavailable_and_recovers() -> None:
 
 def test_one_failing_server_does_not_hide_another() -> None:
     heard = Heard()
-    heard.sampler.watch([target("m-0"), target("m-1")])
+    heard.targets = [target("m-0"), target("m-1")]
     heard.round(lambda asked: broken(asked) if asked.step == "m-0" else page(1, 1, 1))
     assert {line.id: line.state for _, line in heard.lines} == {"m-0.1.0": "unavailable", "m-1.1.0": "fine"}
 
@@ -102,7 +107,7 @@ def test_the_end_of_the_program_goes_through(ending: type[BaseException]) -> Non
         raise ending
 
     heard = Heard()
-    heard.sampler.watch([target()])
+    heard.targets = [target()]
     with pytest.raises(ending):
         heard.round(end)
     assert heard.lines == []
@@ -112,12 +117,12 @@ def test_the_end_of_the_program_goes_through(ending: type[BaseException]) -> Non
 
 def test_a_stall_is_reported_once_per_launch() -> None:
     heard = Heard(stall_after_ms=5_000)
-    heard.sampler.watch([target()])
+    heard.targets = [target()]
     for _ in range(5):
         heard.round(lambda _: page(2, 9, 100))
     assert heard.states == ["fine", "fine", "fine", "stalled", "stalled"]
     assert heard.stalls == [ServerStalled(at=MonotonicMs(8000), step=StepName("m-0"), launch=1)]
-    heard.sampler.watch([target(launch=2)])
+    heard.targets = [target(launch=2)]
     for _ in range(4):
         heard.round(lambda _: page(2, 9, 100))
     assert [stall.launch for stall in heard.stalls] == [1, 2]
@@ -125,7 +130,7 @@ def test_a_stall_is_reported_once_per_launch() -> None:
 
 def test_tokens_that_flow_are_no_stall() -> None:
     heard = Heard(stall_after_ms=5_000)
-    heard.sampler.watch([target()])
+    heard.targets = [target()]
     for made in range(9):
         heard.round(lambda _, made=made: page(2, 9, made))  # type: ignore[misc]
     assert heard.stalls == []
@@ -133,7 +138,7 @@ def test_tokens_that_flow_are_no_stall() -> None:
 
 def test_the_file_gets_a_line_at_a_change_and_else_seldom() -> None:
     heard = Heard(keep_every_ms=10_000)
-    heard.sampler.watch([target()])
+    heard.targets = [target()]
     for made in range(0, 70, 10):
         heard.round(lambda _, made=made: page(1, 0, made))  # type: ignore[misc]
     heard.round(broken)
@@ -147,10 +152,10 @@ def test_the_file_gets_a_line_at_a_change_and_else_seldom() -> None:
 
 def test_a_server_that_was_taken_away_meanwhile_is_not_spoken_of() -> None:
     heard = Heard()
-    heard.sampler.watch([target()])
+    heard.targets = [target()]
 
     def taken_away(_: Target) -> str:
-        heard.sampler.watch([])
+        heard.targets = []
         return page(1, 1, 1)
 
     heard.round(taken_away)
@@ -160,7 +165,7 @@ def test_a_server_that_was_taken_away_meanwhile_is_not_spoken_of() -> None:
 def test_a_server_that_comes_back_begins_anew() -> None:
     heard = Heard(stall_after_ms=5_000)
     for targets in ([target()], [], [target()]):
-        heard.sampler.watch(targets)
+        heard.targets = targets
         heard.round(lambda _: page(2, 0, 100), after_ms=4_000)
     assert heard.states == ["fine", "fine"]
     assert [taken.generation_tokens_per_s for taken in heard.kept] == [None, None]
@@ -179,24 +184,65 @@ class _Pages(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_thread_asks_over_http_until_it_is_closed() -> None:
+@pytest.fixture
+def pages() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    heard = Heard()
-    base_url = f"http://127.0.0.1:{server.server_address[1]}"
-    heard.sampler.watch([target("m-0", base_url=base_url), target("m-1", base_url=f"{base_url}/wrong")])
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(heard.sampler.run, "a token")
-        while len(heard.lines) < 4:
-            assert not running.done(), running.result()
-        heard.sampler.close()
-        running.result(timeout=30)
+    yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     thread.join()
     server.server_close()
-    assert {line.id: line.state for _, line in heard.lines} == {"m-0.1.0": "fine", "m-1.1.0": "unavailable"}
-    assert any("404" in (taken.why or "") for taken in heard.kept)
+
+
+def test_servers_are_asked_from_the_first_route_until_the_end(
+    pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "EVERY_S", 0.01)
+    heard: SimpleQueue[LoadLine] = SimpleQueue()
+    samples = tmp_path / "samples.jsonl"
+    with ThreadPoolExecutor(1) as pool:
+        running: list[Future[None]] = []
+        loads = Loads(
+            str(samples),
+            "a token",
+            lambda alias, line: heard.put(line),
+            lambda stall: None,
+            lambda work: running.append(pool.submit(work)),
+        )
+        loads.watch(Alias("m"), [target("m-0", base_url=pages)])
+        loads.watch(Alias("n"), [target("n-0", base_url=f"{pages}/wrong")])
+        states: dict[str, str] = {}
+        while len(states) < 2:
+            line = heard.get(timeout=30)
+            states[line.id] = line.state
+        loads.close()
+        (thread,) = running
+        thread.result(timeout=30)
+    assert states == {"m-0.1.0": "fine", "n-0.1.0": "unavailable"}
+    kept = [msgspec.json.decode(line, type=Sample) for line in samples.read_bytes().splitlines()]
+    assert {taken.id: taken.why and "404" in taken.why for taken in kept} == {"m-0.1.0": None, "n-0.1.0": True}
+    assert samples.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_server_that_hangs_does_not_delay_the_end(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
+        running: list[Future[None]] = []
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        loads = Loads(
+            str(tmp_path / "samples.jsonl"),
+            "a token",
+            lambda alias, line: None,
+            lambda stall: None,
+            lambda work: running.append(pool.submit(work)),
+        )
+        loads.watch(Alias("m"), [target(base_url=url)])
+        connection, _ = silent.accept()
+        with connection:
+            loads.close()
+            loads.close()
+            running[0].result(timeout=sampling.TIMEOUT.read)
+    loads.close()
 
 
 def test_a_page_without_an_end_is_no_page(monkeypatch: pytest.MonkeyPatch) -> None:

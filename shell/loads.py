@@ -1,0 +1,83 @@
+"""Who is asked how loaded it is: the servers that endpoints route to. The asking itself is `shell.sampling`."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from core.endpoint_spec import LoadLine
+from core.supervise.events import ServerStalled
+from core.units import Alias, StepName
+from shell.endpoint.line_file import LineFile
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A server with an API. `id` is how its endpoint calls it."""
+
+    id: str
+    alias: Alias
+    step: StepName
+    launch: int
+    base_url: str
+
+
+class Loads:
+    """Samples the servers of one attempt, from the first route until `close`. What it is given is called in a thread."""
+
+    def __init__(
+        self,
+        samples: str,
+        token: str,
+        tell: Callable[[Alias, LoadLine], None],
+        report: Callable[[ServerStalled], None],
+        in_background: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._samples, self._token = samples, token
+        self._tell, self._report, self._in_background = tell, report, in_background
+        self._by_alias: dict[Alias, tuple[Target, ...]] = {}
+        self._targets: tuple[Target, ...] = ()
+        self._begun = False
+        self._stop: Callable[[], object] | None = None
+        self._closed = threading.Event()
+
+    def watch(self, alias: Alias, targets: Sequence[Target]) -> None:
+        """From the next round on ask exactly these servers of the model."""
+        self._by_alias[alias] = tuple(targets)
+        self._targets = tuple(target for group in self._by_alias.values() for target in group)
+        if not self._begun:
+            self._begun = True
+            self._in_background(self._run)
+
+    def close(self) -> None:
+        """Stop asking, at once."""
+        self._closed.set()
+        if self._stop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended in the meantime
+                self._stop()
+
+    def _run(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(self._sample())
+
+    async def _sample(self) -> None:
+        from shell import sampling  # takes a tenth of a second that no launch should wait for
+
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._stop = partial(loop.call_soon_threadsafe, task.cancel)
+        file = LineFile(self._samples)
+        sampler = sampling.Sampler(
+            lambda: self._targets,
+            self._tell,
+            self._report,
+            file.add,
+            every_s=sampling.EVERY_S,
+            stall_after_ms=sampling.STALL_AFTER_MS,
+        )
+        try:
+            await sampler.run(self._token, self._closed.is_set, file.flush)
+        finally:
+            file.close()
