@@ -25,7 +25,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loads:
-    """Samples the servers of one attempt, from the first route until `close`. What it is given is called in a thread."""
+    """Samples the servers of one attempt, from the first route to `close`. What it is given is called in a thread."""
 
     def __init__(
         self,
