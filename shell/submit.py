@@ -89,8 +89,11 @@ class Submitter:
         plan = s.SubmitPlan(intent=intent, patience=self._patience)
         paths = self._run.submission(intent.number)
         state, effects = begin(start, monotonic_ms())
+        seen: s.State | None = None
         while True:
-            self._watch(state)
+            if state != seen:
+                self._watch(state)
+            seen = state
             events = [event for effect in effects if (event := self._carry_out(intent, paths, effect)) is not None]
             if isinstance(state, s.Ended):
                 return state.end

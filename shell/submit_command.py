@@ -11,7 +11,7 @@ from core.layout import RunPaths
 from core.problem import At, Unreadable
 from core.submit import state as s
 from core.submit.records import Job
-from core.submit.words import progress, tell
+from core.submit.words import EX_TEMPFAIL, progress, tell
 from shell.authoring import read_and_plan
 from shell.commands import refuse
 from shell.runs import create_run, read_run
@@ -57,9 +57,12 @@ def submit(target: str, profile_file: str | None, cluster: str | None, as_json: 
 
 def _go_on(root: str, as_json: bool) -> int:
     if not is_run_folder(root):
-        reason = "this folder is no run: it has no run.json and plan.json"
+        reason = "this folder is no run: there is no run.json and plan.json that you may read"
         return refuse((Unreadable(at=At(source=root), reason=reason),), as_json)
-    _, plan = read_run(root)
+    try:
+        _, plan = read_run(root)
+    except (OSError, msgspec.MsgspecError) as error:
+        return _unreadable(root, error, as_json)
     scheduler = Scheduler(plan.site.slurm_bin)
     problems = tuple(command_problems(plan, scheduler))
     return refuse(problems, as_json) if problems else _submit(root, scheduler, as_json)
@@ -71,6 +74,12 @@ def _submit(root: str, scheduler: Scheduler, as_json: bool) -> int:
     except KeyboardInterrupt:
         print(f"stopped; whether there is a job is settled by: dd-slurm submit {root}", file=sys.stderr)
         return INTERRUPTED
+    except msgspec.MsgspecError as error:
+        return _unreadable(root, error, as_json)
+    except OSError as error:
+        print(f"the run folder cannot be written: {_words(error)}", file=sys.stderr)
+        print(f"when it can, dd-slurm submit {root} settles whether there is a job; none has started", file=sys.stderr)
+        return EX_TEMPFAIL
     if not is_successful(submitted):
         return refuse(submitted.failure(), as_json)
     said = _said(root, *submitted.unwrap())
@@ -95,6 +104,15 @@ def _said(root: str, number: int, end: s.End) -> SubmissionSaid:
         message=told.message,
         next_steps=told.next_steps,
     )
+
+
+def _unreadable(root: str, error: Exception, as_json: bool) -> int:
+    reason = f"made by another version of dd-slurm? {error}"
+    return refuse((Unreadable(at=At(source=root), reason=reason),), as_json)
+
+
+def _words(error: OSError) -> str:
+    return f"{error.filename or 'a file'}: {error.strerror}"
 
 
 def _job(end: s.End) -> Job | None:

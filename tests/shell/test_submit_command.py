@@ -1,15 +1,22 @@
 """``dd-slurm submit`` as users meet it, with stand-ins for Slurm's commands."""
 
+import errno
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from typer.testing import CliRunner
 
 from core.submit.state import Patience
-from shell import runs, submit_command
+from shell import runs, store, submissions, submit_command
 from shell.cli import app
 from shell.scheduler import Scheduler, Timeouts
+from tests.shell.node_world import until
 from tests.shell.slurm_stand_in import StandIn
 
 RUN = """schema_version: 1
@@ -180,7 +187,62 @@ def test_without_a_profile_nothing_is_submitted(site: Site, monkeypatch: pytest.
     assert "--profile-file" in said.err
 
 
+def full(*_: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/scratch/file")
+
+
+def only_a_receipt_is_too_much(path: str, content: bytes) -> bool:
+    return full() if path.endswith("receipt.json") else store.create_once(path, content)
+
+
+def test_a_full_disk_before_and_after_sbatch(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing starts that is not recorded; when there is room again, the folder settles it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "write_atomic", full)
+        said = site.submit()
+    assert said.code == 65
+    assert "cannot be written: No space left on device" in said.err
+    assert site.slurm.states() == {}
+    with monkeypatch.context() as patched:
+        patched.setattr(submissions, "create_once", only_a_receipt_is_too_much)
+        said = site.submit()
+    assert said.code == 75
+    assert "none has started" in said.err
+    assert site.slurm.states() == {"41": "HELD"}
+    (run,) = [path for path in site.runs() if (path / "run.json").exists()]
+    assert Said("submit", str(run)).code == 0
+    assert site.slurm.states() == {"41": "RELEASED"}
+
+
 def test_a_folder_that_is_no_run(site: Site, tmp_path: Path) -> None:
     said = Said("submit", str(tmp_path))
     assert said.code == 65
     assert "this folder is no run" in said.err
+
+
+def test_records_of_another_version(site: Site) -> None:
+    assert site.submit().code == 0
+    (run,) = site.runs()
+    receipt = run / "submissions" / "1" / "receipt.json"
+    receipt.write_text('{"receipt": {"kind": "beamed"}, "written_unix_ms": 1}')
+    said = Said("submit", str(run))
+    assert said.code == 65
+    assert "cannot be read: made by another version of dd-slurm?" in said.err
+    (run / "run.json").write_text("{}")
+    assert Said("submit", str(run)).code == 65
+
+
+@pytest.mark.slow
+def test_stopped_while_sbatch_is_asked(site: Site, nothing_left: None) -> None:
+    """Ctrl-C: sbatch is not left behind, and the folder settles what became of the job."""
+    site.slurm.sbatch_does("accept; sleep 60")
+    words = ("-m", "shell.cli", "submit", str(site.run_file), "--profile-file", str(site.profiles))
+    process = subprocess.Popen((sys.executable, *words), stderr=subprocess.PIPE, text=True)
+    until(lambda: site.slurm.states() == {"41": "HELD"})
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    (run,) = site.runs()
+    assert process.returncode == 130
+    assert f"dd-slurm submit {run}" in err
+    assert Said("submit", str(run)).code == 0
+    assert site.slurm.states() == {"41": "RELEASED"}
