@@ -26,7 +26,7 @@ def bury(plan: SupervisePlan, state: State, unit: Unit, cause: Cause, at: Monoto
 def launched_again(plan: SupervisePlan, unit: Unit, cause: Cause, at: MonotonicMs) -> Unit | None:
     """The unit with its next launch; None when its rule allows no more. A taken port is nobody's failure."""
     rule = rule_of(plan, unit.step)
-    if _port_taken(cause) and unit.port_retries < plan.port_retries:
+    if port_taken(cause) and unit.port_retries < plan.port_retries:
         return alter(unit, Waiting(at=at, cause=cause), launch=unit.launch + 1, port_retries=1)
     if rule.policy == "restart" and unit.restarts < rule.max_restarts:
         again = MonotonicMs(at + rule.backoff_ms * 2 ** min(unit.restarts, MOST_DOUBLINGS))
@@ -34,8 +34,8 @@ def launched_again(plan: SupervisePlan, unit: Unit, cause: Cause, at: MonotonicM
     return None
 
 
-def _port_taken(cause: Cause) -> bool:
-    """Said by a node worker; a server process that ends with this code means something else."""
+def port_taken(cause: Cause) -> bool:
+    """Whether a planned port was in use. Node workers say so; a server process means something else by this code."""
     return isinstance(cause, RankExited) and cause.code == PORT_TAKEN and cause.lane is None and not cause.serving
 
 

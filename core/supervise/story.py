@@ -6,6 +6,7 @@ from typing import assert_never
 
 from core.supervise.change import rule_of
 from core.supervise.plan import SupervisePlan
+from core.supervise.relaunch import port_taken
 from core.supervise.state import (
     Booting,
     Client,
@@ -153,6 +154,8 @@ def exit_words(code: int) -> str:
 def cause_words(cause: Cause) -> str:
     """Why a unit was lost."""
     match cause:
+        case RankExited(node=node) if port_taken(cause):
+            return f"a planned port{f' on node {node}' if node else ''} is taken"
         case RankExited(code=code, node=node, serving=serving, lane=lane):
             what = f"the process {lane}" if lane else "the node worker" if node else "the whole step"
             how = f"was {exit_words(code)}" if code < 0 else f"ended with {exit_words(code)}"
