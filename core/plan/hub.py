@@ -84,7 +84,7 @@ def _cached(plan: RunPlan, deployment: DeploymentPlan, nodes: Sequence[NodeFacts
 
 
 def _is_usable(plan: RunPlan, fact: HubFact) -> bool:
-    return fact.whole or not (fact.offline or _is_lost(plan, fact))
+    return not fact.offline and not _is_lost(plan, fact)
 
 
 def _is_lost(plan: RunPlan, fact: HubFact) -> bool:
