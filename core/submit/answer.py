@@ -151,7 +151,10 @@ def _judge(whole: str, reason: str) -> Answer:
 
 def said(stderr: str) -> str:
     """What a Slurm command said, in one line: without its own name, without repeated lines, bounded."""
-    lines = (re.sub(r"^(?:[a-z]+: )?(?:error: |fatal: )?", "", line.strip()) for line in stderr.splitlines())
+    lines = (
+        re.sub(r"^(?:[a-z]+: )?(?:error: |fatal: )?(?:Batch job submission failed: )?", "", line.strip())
+        for line in stderr.splitlines()
+    )
     kept = dict.fromkeys(line for line in lines if line and not line.startswith('Try "'))
     return "; ".join(kept)[:_LONGEST_REASON]
 
