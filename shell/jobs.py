@@ -9,7 +9,7 @@ from returns.pipeline import is_successful
 from returns.result import Success
 
 from core.layout import AttemptPaths
-from core.outcome import Outcome, refuse
+from core.outcome import Outcome, problems_of, refuse
 from core.plan.job_steps import StepSite
 from core.plan.model import RunPlan
 from core.plan.topology import gpus_on_slots
@@ -61,10 +61,10 @@ def slurm_job(root: str, record: RunRecord, plan: RunPlan) -> Outcome[Job]:
     """
     names = _ask(plan, "scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", ""))
     said = _ask(plan, "srun", "--version")
-    if not is_successful(said):
-        return refuse(*said.failure())
     # A list of hosts can be expanded without `scontrol`; it is asked because it knows every syntax of its release.
     hostnames = names.unwrap() if is_successful(names) else None
+    if not is_successful(said):
+        return refuse(*problems_of(parse_allocation(os.environ, hostnames)), *said.failure())
     return parse_allocation(os.environ, hostnames, version_output=said.unwrap()).map(
         lambda allocation: _job_of(root, record, plan, allocation)
     )
