@@ -9,18 +9,14 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from tests.slurm.leftovers import leftovers
 from tests.slurm.node_processes import Process, is_of_the_node, processes_like
-from tests.slurm.options import PATH, PROJECT, LabOptions, lab_environment
+from tests.slurm.options import LAB, PATH, LabOptions, lab_environment
 
-LAB = Path(__file__).parent / "lab" / "cluster.sh"
 USERS = {"root": 0, "alice": 2001, "bob": 2002}
 ENDED = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT REVOKED".split()
@@ -32,7 +28,7 @@ class ClusterError(Exception):
 
 
 class Cluster:
-    """A running cluster. Jobs are run by `user`, if nothing else is said: alice, or root where she cannot run Python."""
+    """A running cluster. Unless told otherwise jobs are run by `user`: alice, or root where she cannot run Python."""
 
     def __init__(self, folder: Path, options: LabOptions) -> None:
         self.folder = folder
@@ -120,7 +116,9 @@ class Cluster:
     def submit(self, script: str, *options: str, user: str | None = None, env: Mapping[str, str] | None = None) -> str:
         """The id of the job. Its output goes to `output(job)`, unless an option or a directive says otherwise."""
         text = script if script.startswith("#!") else f"#!/bin/bash\n{script}"
-        named = any(word.startswith(("-o", "--output")) for word in options) or "--output" in text
+        named = any(word.startswith(("-o", "--output")) for word in options) or re.search(
+            r"^#SBATCH +(-o|--output)", text, re.MULTILINE
+        )
         argv = ("sbatch", "--parsable", *(() if named else (f"--output={self.shared}/%j.out",)), *options)
         return self.run(argv, user=user, env=env, stdin=text).stdout.strip().partition(";")[0]
 
@@ -148,6 +146,18 @@ class Cluster:
                 raise ClusterError(f"{self.show_job(job)}\n{self.output(job)}\nnot in {states} within {timeout_s} s")
             time.sleep(0.1)
         return state
+
+    def wait_gone(self, job: str, timeout_s: float = 60) -> None:
+        """Returns when nothing of the job waits or runs any more; also for arrays."""
+        self.until(lambda: not self.run(("squeue", "-h", "-j", job), check=False).stdout.strip(), timeout_s)
+
+    def until(self, true: Callable[[], bool], timeout_s: float = 60) -> None:
+        """Returns as soon as `true` is."""
+        until = time.monotonic() + timeout_s
+        while not true():
+            if time.monotonic() > until:
+                raise ClusterError(f"still not so after {timeout_s} s")
+            time.sleep(0.1)
 
     def wait_running(self, job: str, timeout_s: float = 60) -> None:
         """Returns when the job runs; an end before that is an error."""
@@ -209,28 +219,28 @@ class Cluster:
 
     def kill_node(self, node: str) -> None:
         """A power failure: everything on the node is gone at once. Slurm sees it 15 to 35 s later."""
-        self._lab("kill-node", node)
+        self.lab("kill-node", node)
 
     def start_node(self, node: str) -> None:
         """Boots the node again and returns when it is idle."""
-        self._lab("start-node", node)
+        self.lab("start-node", node)
         self.wait_idle(node)
 
     def kill_slurmd(self, node: str) -> None:
         """SIGKILL for slurmd. Tasks on the node live on."""
-        self._lab("kill-slurmd", node)
+        self.lab("kill-slurmd", node)
 
     def start_slurmd(self, node: str) -> None:
         """Starts slurmd again; does not wait."""
-        self._lab("start-slurmd", node)
+        self.lab("start-slurmd", node)
 
     def cut(self, node: str) -> None:
         """Takes the node off the network; its processes live on."""
-        self._lab("net", node, "down")
+        self.lab("net", node, "down")
 
     def reconnect(self, node: str) -> None:
         """Puts the node back on the network."""
-        self._lab("net", node, "up")
+        self.lab("net", node, "up")
 
     # ------------------------------------------------------------------------------------------- files
 
@@ -245,7 +255,8 @@ class Cluster:
 
     # ------------------------------------------------------------------------------------------- its own life
 
-    def _lab(self, *words: str, timeout_s: float = 60) -> None:
+    def lab(self, *words: str, timeout_s: float = 60) -> None:
+        """A command of `lab/cluster.sh`."""
         said = subprocess.run(
             ["bash", str(LAB), *words],
             env=lab_environment(self.folder, self.options),
@@ -257,45 +268,6 @@ class Cluster:
         )
         if said.returncode:
             raise ClusterError(f"cluster.sh {' '.join(words)}: {said.stdout}{said.stderr}")
-
-
-@contextmanager
-def running_cluster(options: LabOptions) -> Iterator[Cluster]:
-    """A cluster in a folder of its own. At the end nothing of it is left, or a `ClusterError` says what is.
-
-    It is stopped by a keeper that reads from us, so that it ends even if this process is killed.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="slurm-test-")).resolve()
-    folder.chmod(0o755)
-    environ = lab_environment(folder, options)
-    keeper = subprocess.Popen(
-        ["bash", "-c", 'read -r _; bash "$0" stop; rm -rf "$1"', str(LAB), str(folder)],
-        env=environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield _started(Cluster(folder, options))
-    finally:
-        namespaces = _lines(folder / "namespaces")
-        keeper.communicate(timeout=60)
-        found = leftovers(folder, namespaces)
-    if found:
-        raise ClusterError("the cluster has left behind:\n" + "\n".join(found))
-
-
-def _started(cluster: Cluster) -> Cluster:
-    (cluster.folder / "shared").mkdir(mode=0o777)
-    cluster.shared.chmod(0o1777)
-    cluster._lab("start", timeout_s=180)
-    can_run = cluster.run((sys.executable, "-c", "import core.problem"), user="alice", cwd=PROJECT, check=False)
-    cluster.user = "root" if can_run.returncode else "alice"
-    return cluster
-
-
-def _lines(path: Path) -> tuple[str, ...]:
-    return tuple(path.read_text().split()) if path.exists() else ()
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:

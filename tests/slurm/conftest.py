@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.slurm.available import must_run, why_not
-from tests.slurm.cluster import Cluster, running_cluster
+from tests.slurm.cluster import Cluster
 from tests.slurm.options import LabNode, LabOptions
+from tests.slurm.running import running_cluster
 
 FOUR_NODES = LabOptions(nodes=tuple(LabNode(name=f"c{number}") for number in range(1, 5)))
 ODD_NAMES = LabOptions(

@@ -17,6 +17,8 @@ from tests.slurm.cluster import USERS, Cluster
 
 RESTART = {"on_failure": {"policy": "restart", "max_restarts": 3, "backoff": "1s"}}
 TWO_NODES = {"resources": {"nodes": 2}, "topology": {"tensor_parallel": 8, "nodes_per_replica": 2}}
+SRUN = "srun --job-name="
+"""Its command line holds that of the workers that it starts."""
 _VLLM = """#!/bin/sh
 exec {python} -m shell.simulate "$@"
 """
@@ -136,7 +138,8 @@ class SlurmJob:
 
     def pids(self, node: str, words: str) -> list[int]:
         """Processes of the job on a node whose command line holds these words, oldest first, as this machine counts."""
-        return [one.pid for one in sorted(self.cluster.job_processes(node), key=_age) if words in one.command]
+        found = sorted(self.cluster.job_processes(node), key=_age)
+        return [one.pid for one in found if words in one.command and (words.startswith(SRUN) or not one.command.startswith(SRUN))]
 
     def kill(self, node: str, words: str, which: int = 0, number: int = signal.SIGKILL) -> None:
         """Signal one of them."""

@@ -94,10 +94,12 @@ plug() {
 start_node() { boot "$1" && plug "$1"; }
 listens() { enter login bash -c "exec 3<>/dev/tcp/$LOGIN_IP/$1"; }
 
+install_database() {
+  mariadb-install-db --no-defaults --user=root --datadir="$LAB_DIR/mysql" --skip-test-db --innodb-log-file-size=4M \
+    --auth-root-authentication-method=socket >"$LAB_DIR/log/mariadb-install.out" 2>&1
+}
 start_database() {
   local data=$LAB_DIR/mysql socket=/run/mysqld/mysqld.sock
-  mariadb-install-db --no-defaults --user=root --datadir="$data" --skip-test-db --innodb-log-file-size=4M \
-    --auth-root-authentication-method=socket >"$LAB_DIR/log/mariadb-install.out" 2>&1 || die "mariadb-install-db failed"
   within 20 test -e "$LAB_DIR/node/login/munged" || die "login has no munged"
   # Small, and without any care for a crash: the data live as long as the tests.
   enter login setsid mariadbd --no-defaults --user=root --datadir="$data" --socket=$socket --skip-networking \
@@ -113,14 +115,18 @@ all_idle() {
   [ "$(enter login sinfo -h -N -o '%n %t' 2>/dev/null | sort -u | grep -c ' idle$')" = "$(names | wc -l)" ]
 }
 start() {
-  local node
+  local node database
   mkdir -p "$LAB_DIR"/{log,node,spool,ctld,local,etc/slurm}
   (umask 077; head -c 128 /dev/urandom >"$LAB_DIR/munge.key")
   : >"$LAB_DIR/namespaces"
   write_configuration
+  if [ "$LAB_ACCOUNTING" = 1 ]; then install_database & database=$!; fi # the slowest part; meanwhile the nodes boot
   start_node login
   for node in $(names); do start_node "$node" & done
-  [ "$LAB_ACCOUNTING" = 0 ] || start_database          # meanwhile the nodes boot
+  if [ "$LAB_ACCOUNTING" = 1 ]; then
+    wait "$database" || die "mariadb-install-db failed (see $LAB_DIR/log/mariadb-install.out)"
+    start_database
+  fi
   for node in login $(names); do within 20 test -e "$LAB_DIR/node/$node/munged" || die "$node has no munged"; done
   enter login slurmctld || die "slurmctld did not start"
   within 20 listens 6817 || die "slurmctld does not listen"
