@@ -87,6 +87,16 @@ class AttemptPaths(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.root}/tasks"
 
     @property
+    def server_token(self) -> str:
+        """What endpoints present to servers."""
+        return f"{self.root}/server.token"
+
+    @property
+    def client_token(self) -> str:
+        """What the client presents to endpoints."""
+        return f"{self.root}/client.token"
+
+    @property
     def lease(self) -> str:
         """Touched by the controller as long as it lives."""
         return f"{self.root}/lease"

@@ -12,9 +12,7 @@ import msgspec
 from returns.pipeline import is_successful
 from returns.result import Success
 
-from core.client_spec import ModelEndpoint, client_files, client_spec
 from core.codec import canonical_json, compact_json
-from core.endpoint_spec import EndpointSpec
 from core.layout import AttemptPaths, RunPaths
 from core.outcome import Outcome, problems_of
 from core.plan.advice import advice, advice_words
@@ -24,13 +22,13 @@ from core.plan.judge import facts_request
 from core.plan.model import RunPlan
 from core.plan.server_args import SERVER_TOKEN
 from core.plan.shards import Shard, shard_of
-from core.plan.steps import url_of
 from core.problem import At, Problems, UnknownName
 from core.report import ProblemReport, as_text, counted, report
+from core.resume import Mode
 from core.supervise.events import StopAsked, TimeLimitNear
 from core.supervise.rules import attempt_state, exit_code, supervise_plan
 from core.supervise.story import verdict_words
-from core.supervise.verdict import Completed, Verdict
+from core.supervise.verdict import Completed, OutOfTime, Verdict
 from core.units import NodeName, StepName
 from shell.attempt_world import AttemptWorld, read_facts
 from shell.attempts import AttemptRecord, new_attempt, new_token, write_record
@@ -41,7 +39,9 @@ from shell.launch import Launcher
 from shell.lease import Lease
 from shell.processes import Reaper
 from shell.results import declare_winner
+from shell.resume import go_on_in_another_job, take_over
 from shell.runs import RunRecord, read_run
+from shell.start_files import write_start_files
 from shell.store import append_line, open_journal, write_atomic
 
 EX_UNAVAILABLE, EX_SOFTWARE, EX_CONFIG = 69, 70, 78
@@ -142,8 +142,9 @@ class _Work:
 
     def run(self, number: int, paths: AttemptPaths, say: Callable[[str], None]) -> _Ended:
         """All stages."""
-        token = new_token(f"{paths.root}/server.token")
-        new_token(f"{paths.root}/client.token")
+        token = new_token(paths.server_token)
+        new_token(paths.client_token)
+        resume = self._take_over(number, say)
         exits, reaper = _Exits(), Reaper()
         _on_signals(exits.early.put)
         launcher = self._job.launcher(paths, reaper, exits, {**os.environ, SERVER_TOKEN: token})
@@ -160,13 +161,23 @@ class _Work:
             missing = fetch_models(bound.unwrap(), paths, launcher, exits.early, say)
             if missing:
                 return _refused(missing, say, EX_UNAVAILABLE) if isinstance(missing, tuple) else _stopped(missing, say)
-            verdict = self._supervise(paths, bound.unwrap(), exits, reaper, launcher, token, say)
+            verdict = self._supervise(paths, bound.unwrap(), exits, reaper, launcher, token, resume, say)
         finally:
             lease.withdraw()
         if isinstance(verdict, Completed) and not declare_winner(self._run, self._shard.index, number):
             say("another attempt has won this shard already; this result is kept beside it")
+        if isinstance(verdict, OutOfTime) and self._job.in_slurm:
+            said = go_on_in_another_job(self._run, self._plan, self._shard.index, number, job_id)
+            say(said or "on_time_limit.resume is manual: no further job is submitted")
         say(f"{attempt_state(verdict)}: {verdict_words(verdict)}")
         return _Ended(state=attempt_state(verdict), exit_code=exit_code(verdict), cause=msgspec.json.encode(verdict))
+
+    def _take_over(self, number: int, say: Callable[[str], None]) -> Mode | None:
+        taken = take_over(self._run, self._plan, self._shard.index, number)
+        if taken is None:
+            return None
+        say(f"goes on with what attempt {taken.number} has made")
+        return taken.mode
 
     def _bind(
         self,
@@ -203,9 +214,10 @@ class _Work:
         reaper: Reaper,
         launcher: Launcher,
         token: str,
+        resume: Mode | None,
         say: Callable[[str], None],
     ) -> Verdict:
-        self._write_start_files(paths, bound)
+        write_start_files(self._record, self._plan, self._shard, self._run.builder, paths, bound, resume)
         journal = open_journal(paths.events)
         rules = supervise_plan(self._plan, bound, self._job.probe_every_ms)
         interpreter = Interpreter(rules, lambda line: append_line(journal, line))
@@ -229,41 +241,6 @@ class _Work:
         finally:
             world.close()
             os.close(journal)
-
-    def _write_start_files(self, paths: AttemptPaths, bound: BoundPlan) -> None:
-        client_token, server_token = f"{paths.root}/client.token", f"{paths.root}/server.token"
-        by_alias = {deployment.alias: deployment for deployment in self._plan.deployments}
-        for endpoint in bound.endpoints:
-            limits = by_alias[endpoint.alias].server.backpressure
-            spec = EndpointSpec(
-                alias=endpoint.alias,
-                served_name=by_alias[endpoint.alias].served_name,
-                address=endpoint.address,
-                port=endpoint.port,
-                client_token_file=client_token,
-                server_token_file=server_token,
-                max_waiting=limits.max_waiting_requests if limits else None,
-                retry_after_seconds=(limits.retry_after_seconds if limits else None) or 1,
-            )
-            write_atomic(paths.endpoint(endpoint.alias), canonical_json(spec))
-        endpoints = tuple(
-            ModelEndpoint(
-                alias=endpoint.alias,
-                base_url=f"{url_of(endpoint.address, endpoint.port)}/v1",
-                model=by_alias[endpoint.alias].served_name,
-                token_file=client_token,
-            )
-            for endpoint in bound.endpoints
-        )
-        spec_of_client = client_spec(
-            self._plan,
-            self._shard,
-            endpoints,
-            client_files(paths),
-            builder=self._run.builder,
-            base_folder=self._record.base_folder,
-        )
-        write_atomic(paths.client, canonical_json(spec_of_client))
 
 
 def _on_signals(act: Callable[[int], None]) -> None:

@@ -36,6 +36,7 @@ class Job(NamedTuple):
     hosts: tuple[NodeName, ...]
     words: str
     probe_every_ms: int
+    in_slurm: bool
     launcher: MakeLauncher
 
 
@@ -51,7 +52,7 @@ def local_job(record: RunRecord, plan: RunPlan, scratch: str) -> Job:
         job = LocalJob(job_id, nodes, tasks=paths.tasks, logs=paths.logs, bundle=record.bundle)
         return LocalLauncher(job, reaper, listener, environ)
 
-    return Job(job_id, hosts, f"{len(hosts)} simulated nodes", LOCAL_PROBE_MS, launcher)
+    return Job(job_id, hosts, f"{len(hosts)} simulated nodes", LOCAL_PROBE_MS, False, launcher)
 
 
 def slurm_job(root: str, record: RunRecord, plan: RunPlan) -> Outcome[Job]:
@@ -90,7 +91,7 @@ def _job_of(root: str, record: RunRecord, plan: RunPlan, allocation: Allocation)
         return SrunLauncher(site, allocation.slurm_version, reaper, listener, environ)
 
     listed = compress_hostlist(hosts)
-    return Job(allocation.job_id, hosts, f"{listed} of job {allocation.job_id}", PROBE_EVERY_MS, launcher)
+    return Job(allocation.job_id, hosts, f"{listed} of job {allocation.job_id}", PROBE_EVERY_MS, True, launcher)
 
 
 def _ask(plan: RunPlan, name: str, *words: str) -> Outcome[str]:

@@ -13,6 +13,7 @@ from data_designer.interface import DatasetCreationResults
 from core.client_spec import ClientSpec, DesignerWork
 from core.result import Claim
 from shell.client.answers import Answers
+from shell.client.checkpoint import ROWS, stop_at_checkpoint
 from shell.client.collect import claim_files, hand_in
 from shell.client.failure import explain
 from shell.client.files import files_below
@@ -22,8 +23,8 @@ from shell.client.waiting import wait_for_go
 
 EX_TEMPFAIL = 75
 EX_CONFIG = 78
-ROWS = "parquet-files/batch_*.parquet"
-UNFINISHED = "tmp-partial-parquet-files"
+UNFINISHED = ("/tmp-partial-parquet-files/", "/metadata.json.tmp.")
+"""What an interrupted session leaves behind."""
 
 
 def run(spec: ClientSpec, work: DesignerWork, answers: Answers) -> int:
@@ -55,6 +56,7 @@ def _create(spec: ClientSpec, work: DesignerWork, job: Job, answers: Answers) ->
                 counted[path] = rows_of(os.path.join(folder, path)) or 0
         return sum(counted.values())
 
+    stop_at_checkpoint(job.dataset_folder)
     answers.progress(done(job.dataset_folder))
     return job.designer.create(
         job.builder,
@@ -70,7 +72,8 @@ def _claim(spec: ClientSpec, results: DatasetCreationResults) -> Claim:
     output = spec.files.output
     start = os.path.relpath(results.artifact_storage.base_dataset_path, output)
     tables = [os.path.join(start, path) for path in sorted(glob.glob(ROWS, root_dir=os.path.join(output, start)))]
-    others = [path for path in files_below(output, start) if f"/{UNFINISHED}/" not in path and path not in tables]
+    kept = [path for path in files_below(output, start) if not any(part in path for part in UNFINISHED)]
+    others = [path for path in kept if path not in tables]
     return claim_files(
         spec, tables, others, resumed=_resumed(results), made_with=f"data-designer {version('data-designer')}"
     )

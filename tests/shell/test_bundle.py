@@ -5,6 +5,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import msgspec
+
 from shell.bundle import bundle_bytes, write_bundle
 
 FILES = (("shell/__init__.py", b""), ("shell/one.py", b"print('from', __file__)\nBIG = 10**3\n"))
@@ -36,7 +38,7 @@ def test_holds_our_packages_only(tmp_path: Path) -> None:
 
 def test_commands_run_from_it(tmp_path: Path) -> None:
     bundle = Path(write_bundle(str(tmp_path)))
-    site_packages = Path(__import__("msgspec").__file__).parents[1]
+    site_packages = Path(str(msgspec.__file__)).parents[1]
     words = (
         "-c",
         f"import sys; sys.path.append({str(site_packages)!r}); import shell.node_serve as m; print(m.__file__)",
