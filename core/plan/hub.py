@@ -46,7 +46,7 @@ def downloads_for(plan: RunPlan, nodes: Sequence[NodeFacts]) -> tuple[Download, 
         for model, revision in _repositories(deployment):
             for slot in _slots(deployment):
                 fact = _fact(nodes[slot], deployment, model)
-                if fact is not None and not fact.whole and not fact.offline:
+                if fact is not None and not fact.whole:
                     lacking.setdefault((model, revision, fact.place), []).append((deployment, slot))
     return tuple(
         Download(
@@ -72,7 +72,7 @@ def caches_lost(plan: RunPlan, deployment: DeploymentPlan, nodes: Sequence[NodeF
         fact
         for slot in _slots(deployment)
         for fact in nodes[slot].hub
-        if fact.alias == deployment.alias and not fact.whole and _is_lost(plan, fact)
+        if fact.alias == deployment.alias and not fact.whole and not fact.offline and _is_lost(plan, fact)
     )
 
 

@@ -2,9 +2,12 @@
 
 import pytest
 
+from core.config.read import read_profile_catalog
+from core.outcome import problems_of
 from core.plan.advice import CacheLost, SlowLoad, advice, advice_words
 from core.plan.facts import NodeFacts
 from core.plan.model import RunPlan
+from core.problem import Malformed
 from tests.core.plan_cases import planned
 from tests.nodes import node
 
@@ -119,3 +122,12 @@ def test_a_cache_inside_the_container_is_told_once() -> None:
     assert isinstance(said, CacheLost)
     assert "/root/.cache/huggingface/hub, is inside the container" in advice_words(said)
     assert advice(plan_of({**inside, "server": {}}), facts) == ()
+
+
+@pytest.mark.parametrize("rate", ["fast", "1", "0G", "1.5G", "1Gi", "-1G"])
+def test_a_rate_that_is_none_is_refused(rate: str) -> None:
+    catalog = f'schema_version: 1\nclusters: {{c: {{workspace_root: /w, storage_read_rate: "{rate}"}}}}\n'
+    (problem,) = problems_of(read_profile_catalog("profiles.yaml", catalog.encode()))
+    assert isinstance(problem, Malformed)
+    assert problem.expected == "bytes per second such as 500M or 2G"
+    assert problem.at.path == "clusters.c.storage_read_rate"
