@@ -1,0 +1,113 @@
+"""A stand-in for ``vllm serve`` that is there at once and answers at once, so that only the cost around it is left.
+
+``instant_server.py --marks FILE serve MODEL --served-model-name NAME … --host H --port P [--headless] …``: other
+options are ignored. Lines in FILE say when it was launched and when a chat was asked for: ``launched NS``, ``chat NS``.
+Standard library only, and little of it: its own start must not be what is measured.
+"""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+
+_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+
+
+def main(argv):
+    """Serve until TERM, or say which vLLM this would be."""
+    if "serve" not in argv:
+        print("0.22.0")
+        return
+    marks = argv[argv.index("--marks") + 1]
+    mark(marks, "launched")
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
+    if "--headless" in argv:
+        while True:
+            signal.pause()
+    names = words_after(argv, "--served-model-name") or [argv[argv.index("serve") + 1]]
+    serve(words_after(argv, "--host")[0], int(words_after(argv, "--port")[0]), names, marks)
+
+
+def words_after(argv, option):
+    """The values of ``--option A B``, or of ``--option=A``."""
+    for index, word in enumerate(argv):
+        if word.startswith(f"{option}="):
+            return [word.partition("=")[2]]
+        if word == option:
+            rest = argv[index + 1 :]
+            end = next((place for place, later in enumerate(rest) if later.startswith("--")), len(rest))
+            return rest[:end]
+    return []
+
+
+def mark(path, what):
+    """Write down that this happens now."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(descriptor, f"{what} {time.time_ns()}\n".encode())
+    os.close(descriptor)
+
+
+def serve(host, port, names, marks):
+    """One thread answers all connections, one request after the other."""
+    listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    watched = selectors.DefaultSelector()
+    watched.register(listening, selectors.EVENT_READ)
+    waiting = {}
+    while True:
+        for key, _ in watched.select():
+            if key.fileobj is listening:
+                connection = listening.accept()[0]
+                waiting[connection] = b""
+                watched.register(connection, selectors.EVENT_READ)
+            elif not read(key.fileobj, waiting, names, marks):
+                watched.unregister(key.fileobj)
+                del waiting[key.fileobj]
+                key.fileobj.close()
+
+
+def read(connection, waiting, names, marks):
+    """Answer what is whole; False when the client is gone."""
+    try:
+        content = connection.recv(1 << 16)
+        data = waiting[connection] + content
+        while (request := first_request(data)) is not None:
+            path, data = request
+            if path == "/v1/chat/completions":
+                mark(marks, "chat")
+            body = json.dumps(answer(path, names)).encode()
+            connection.sendall(_HEAD.format(len(body)).encode() + body)
+    except OSError:
+        return False
+    waiting[connection] = data
+    return bool(content)
+
+
+def first_request(data):
+    """The path of the first whole request, and the bytes behind it."""
+    head, found, rest = data.partition(b"\r\n\r\n")
+    if not found:
+        return None
+    lines = head.decode("latin-1").split("\r\n")
+    lengths = [line.partition(":")[2] for line in lines if line.lower().startswith("content-length:")]
+    length = int(lengths[0]) if lengths else 0
+    return (lines[0].split(" ")[1], rest[length:]) if len(rest) >= length else None
+
+
+def answer(path, names):
+    """The smallest that clients are content with."""
+    if path == "/v1/models":
+        return {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    common = {"id": "1", "created": 1, "model": names[0], "usage": usage}
+    choice = {"index": 0, "finish_reason": "stop"}
+    if path == "/v1/chat/completions":
+        message = {"role": "assistant", "content": "done"}
+        return common | {"object": "chat.completion", "choices": [choice | {"message": message}]}
+    return common | {"object": "text_completion", "choices": [choice | {"text": "done"}]}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
