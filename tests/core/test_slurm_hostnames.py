@@ -120,7 +120,7 @@ def test_compressing_and_expanding_gives_the_same_list(names: list[str]) -> None
     assert expand_hostlist(compress_hostlist(names), AT).unwrap() == tuple(names)
 
 
-@given(st.lists(st.integers(0, 2_000), min_size=1, unique=True))
+@given(st.lists(st.integers(0, 12), min_size=1, unique=True))
 def test_runs_of_numbers_are_folded(numbers: list[int]) -> None:
     ordered = in_natural_order([NodeName(f"n{number}") for number in numbers])
     runs = sum(number - 1 not in numbers for number in numbers)
