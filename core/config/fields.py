@@ -73,3 +73,7 @@ VersionText: TypeAlias = Annotated[str, msgspec.Meta(max_length=64, description=
 JsonText: TypeAlias = Annotated[str, AS_JSON]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+NodeCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65_536)]
+"""More than any cluster of Slurm has: a slip of the pen must not become a plan that fills the memory."""
+GpusOfNode: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_024)]
+GpuBudget: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1_048_576)]

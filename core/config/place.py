@@ -34,8 +34,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     def given(self, name: str) -> bool:
         """Whether the author wrote the field, even with its default value."""
-        path = child(self.path, name)
-        return any(line.path == path for line in self.file.lines)
+        return self.file.line_of(child(self.path, name)) is not None
 
 
 def _touches(bad: str, path: str) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from core.config.fields import (
     FROM_MAPPING,
     AbsolutePath,
+    GpusOfNode,
     Id,
     OneLine,
     Partitions,
@@ -107,7 +108,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: Literal[1] = 1
     host_patterns: tuple[HostPattern, ...] = ()
     scheduler: Scheduler = Scheduler()
-    gpus_per_node: Annotated[int, msgspec.Meta(ge=0)] | Literal["auto"] = "auto"
+    gpus_per_node: GpusOfNode | Literal["auto"] = "auto"
     gpu_request_mode: Literal["gres", "visible"] = "gres"
     image_build: ImageBuild | None = None
     container_mounts: tuple[ContainerMount, ...] = ()

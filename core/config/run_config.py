@@ -15,8 +15,11 @@ from core.config.fields import (
     Count,
     Duration,
     DurationOrZero,
+    GpuBudget,
+    GpusOfNode,
     Id,
     JsonText,
+    NodeCount,
     OneLine,
     Partitions,
     Positive,
@@ -192,9 +195,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes of a deployment; or its share of one node, together with others of the same `shared_node`."""
 
-    nodes: Positive = 1
+    nodes: NodeCount = 1
     shared_node: Id | None = None
-    gpus_per_node: Count | None = None
+    gpus_per_node: GpusOfNode | None = None
     gpu_start_index: Count | None = None
 
 
@@ -290,4 +293,4 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True):
     submission: Submission = Submission()
     output: Output = Output()
     on_time_limit: OnTimeLimit = OnTimeLimit()
-    gpu_budget: Positive | None = None
+    gpu_budget: GpuBudget | None = None

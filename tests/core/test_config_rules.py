@@ -2,10 +2,13 @@
 
 import copy
 import json
+from collections.abc import Iterator
 
 import pytest
 from returns.pipeline import is_successful
+from typing_extensions import override
 
+from core.config.located import LineOf, Located
 from core.config.read import read_run_file
 from core.outcome import problems_of
 from core.problem import Problems
@@ -357,3 +360,33 @@ def test_a_good_file_gives_the_value_and_its_lines() -> None:
     outcome = read_run_file("run.json", json.dumps(GOOD, indent=1).encode())
     assert is_successful(outcome)
     assert outcome.unwrap().at("deployments[1].server.image").line == 15
+
+
+@pytest.mark.parametrize(
+    ("patch", "path"),
+    [
+        ({"deployments.0.resources.nodes": 1_000_000_000}, "deployments[0].resources.nodes"),
+        ({"gpu_budget": 1_000_000_000}, "gpu_budget"),
+        ({"deployments.0.resources": {"shared_node": "a", "gpus_per_node": 10**12}},
+         "deployments[0].resources.gpus_per_node"),
+    ],
+)  # fmt: skip
+def test_what_no_cluster_has_is_refused_before_it_is_planned(patch: dict[str, object], path: str) -> None:
+    assert (BAD, path) in said(patch)
+
+
+class NeverReadThrough(tuple[LineOf, ...]):
+    """Lines that may be looked up but not gone through: many deployments have many rules, each with a place."""
+
+    @override
+    def __iter__(self) -> Iterator[LineOf]:
+        raise AssertionError("gone through")
+
+
+def test_a_place_is_looked_up() -> None:
+    paths = ["", "a", "a.b", "a[0]", "a[10]", "a[2]", "b"]
+    located = Located(
+        value=None, source="f", lines=NeverReadThrough(LineOf(path=p, line=n) for n, p in enumerate(paths))
+    )
+    assert [located.at(path).line for path in paths] == list(range(len(paths)))
+    assert [located.at(path).line for path in ("a[2].x.y", "a[1]", "c.d", "ab")] == [5, 1, 0, 0]
