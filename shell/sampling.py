@@ -22,6 +22,8 @@ from shell.interpreter import monotonic_ms
 from shell.loads import Target
 
 EVERY_S = 2.0
+SECONDS_PER_SERVER = 0.005
+"""A page costs about a millisecond to read: a thousand servers are asked less often, every five seconds."""
 STALL_AFTER_MS = 180_000
 """A cold kernel may take minutes to compile at the first request; vLLM itself gives a step 300 s."""
 KEEP_EVERY_MS = 10_000
@@ -71,7 +73,7 @@ class Sampler:
             while not ended():
                 await self.round(read)
                 after_round()
-                await asyncio.sleep(self._every_s)
+                await asyncio.sleep(max(self._every_s, SECONDS_PER_SERVER * len(self._targets())))
 
     async def round(self, read: Read) -> None:
         """Ask all once, at the same time."""

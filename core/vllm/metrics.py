@@ -18,7 +18,8 @@ KV_CACHE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 PROMPT, GENERATION = "vllm:prompt_tokens_total", "vllm:generation_tokens_total"
 REJECTED, PREEMPTED = "vllm:admission_rejections_total", "vllm:num_preemptions_total"
 SUCCEEDED = "vllm:request_success_total"
-WANTED = frozenset((RUNNING, WAITING, *KV_CACHE, PROMPT, GENERATION, REJECTED, PREEMPTED, SUCCEEDED))
+WANTED = (RUNNING, WAITING, *KV_CACHE, PROMPT, GENERATION, REJECTED, PREEMPTED, SUCCEEDED)
+_STARTS = tuple(f"{name}{end}" for name in WANTED for end in ("{", " "))
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +90,8 @@ def _values(text: str) -> dict[str, tuple[float, ...]]:
 
 
 def _wanted_lines(text: str) -> Iterator[str]:
-    """The parser takes a thousand times longer for a page than this does, and a page has a dozen lines of interest."""
-    for line in text.splitlines():
-        if line.split("{", 1)[0].split(" ", 1)[0] in WANTED:
-            yield line
+    """The parser takes 26 ms for a whole page of 52 kB, and a page has a dozen lines of interest."""
+    return (line for line in text.split("\n") if line.startswith("vllm:") and line.startswith(_STARTS))
 
 
 def _count(values: dict[str, tuple[float, ...]], name: str) -> int | None:
