@@ -127,9 +127,9 @@ def test_killed_while_sbatch_waits_it_stays_held_until_taken_up(cluster: Cluster
     assert "JobHeldUser" not in jobs(cluster)[0]
 
 
-def test_slurm_away_is_told_and_nothing_is_submitted(cluster: Cluster) -> None:
-    """No slurmctld at all: sbatch itself says that it could not connect."""
-    run = SlurmRun(cluster, {})
+def test_slurm_is_away_and_then_three_try_at_once(cluster: Cluster) -> None:
+    """No slurmctld: sbatch itself says that it could not connect. Later one job comes of three calls."""
+    run = SlurmRun(cluster, FULL)
     conf = cluster.folder_for("conf") / "slurm.conf"
     conf.write_text(f"{cluster.run(('cat', '/etc/slurm/slurm.conf'), user='root').stdout}\nSlurmctldPort=9\n")
     conf.chmod(0o644)
@@ -137,5 +137,19 @@ def test_slurm_away_is_told_and_nothing_is_submitted(cluster: Cluster) -> None:
     said = cluster.run(words(run), env=environ, cwd=run.folder, check=False)
     answer = json.loads(said.stdout)
     assert (said.returncode, answer["state"]) == (69, "not-accepted"), answer["message"]
-    code, again = submit(run, run_folder(run))
-    assert (code, again["submission"], again["state"]) == (0, 2, "submitted")
+    again = words(run, run_folder(run))
+    rivals = [cluster.start(again, env={"PYTHONPATH": str(PROJECT)}, cwd=run.folder) for _ in range(3)]
+    said_by_rivals = [json.loads(rival.communicate(timeout=120)[0]) for rival in rivals]
+    assert [rival.returncode for rival in rivals] == [0, 0, 0]
+    (job_id,) = {str(one["job_id"]) for one in said_by_rivals}
+    assert {one["submission"] for one in said_by_rivals} == {2}
+    assert {line.split()[0] for line in jobs(cluster)} == {job_id}
+
+
+def test_more_nodes_than_there_are(cluster: Cluster) -> None:
+    """Slurm takes the job and lets it wait for ever; we say so."""
+    run = SlurmRun(cluster, {"resources": {"nodes": 9}})
+    code, said = submit(run)
+    assert (code, said["state"]) == (0, "submitted")
+    assert said["doubt"] == "Requested node configuration is not available"
+    assert submit(SlurmRun(cluster, FULL))[1]["doubt"] is None
