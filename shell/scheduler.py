@@ -17,6 +17,7 @@ from core.submit.answer import (
     CutShort,
     Finished,
     NotStarted,
+    doubt,
     read_sbatch_answer,
     why_not,
 )
@@ -55,6 +56,11 @@ class Scheduler:
         argv = ("sbatch", "--parsable", "--hold", script)
         answer = self._run(argv, submit_environment(self._environ), self._timeouts.sbatch_s, folder)
         return read_sbatch_answer(answer)
+
+    def doubt(self, script: str, folder: str) -> str | None:
+        """Why a job that was accepted could never start on the nodes that there are; None when it could."""
+        argv = ("sbatch", "--test-only", script)
+        return doubt(self._run(argv, submit_environment(self._environ), self._timeouts.query_s, folder))
 
     def look(self, job_name: str, user_id: int, since_unix_ms: int) -> Sight:
         """Jobs of this name and user, in the queue and in the accounting."""

@@ -24,7 +24,10 @@ PATIENCE = s.Patience()
 
 
 class SubmissionSaid(msgspec.Struct, frozen=True, kw_only=True):
-    """What `dd-slurm submit --json` prints. `job_id` is None where no job of this submission may start."""
+    """What `dd-slurm submit --json` prints. `job_id` is None where no job of this submission may start.
+
+    `doubt` is why the job could not start on the nodes that there are.
+    """
 
     run_dir: str
     submission: int
@@ -32,6 +35,7 @@ class SubmissionSaid(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None
     cluster: str | None
     logs: str
+    doubt: str | None
     exit_code: int
     message: str
     next_steps: tuple[str, ...]
@@ -82,7 +86,7 @@ def _submit(root: str, scheduler: Scheduler, as_json: bool) -> int:
         return EX_TEMPFAIL
     if not is_successful(submitted):
         return refuse(submitted.failure(), as_json)
-    said = _said(root, *submitted.unwrap())
+    said = _said(root, scheduler, *submitted.unwrap())
     if as_json:
         sys.stdout.write(canonical_json(said).decode())
     else:
@@ -90,16 +94,17 @@ def _submit(root: str, scheduler: Scheduler, as_json: bool) -> int:
     return said.exit_code
 
 
-def _said(root: str, number: int, end: s.End) -> SubmissionSaid:
-    logs = RunPaths(root=root).submission(number).logs
-    told, job = tell(end, root, logs), _job(end)
+def _said(root: str, scheduler: Scheduler, number: int, end: s.End) -> SubmissionSaid:
+    paths = RunPaths(root=root).submission(number)
+    told, job = tell(end, root, paths.logs), _job(end)
     return SubmissionSaid(
         run_dir=root,
         submission=number,
         state=told.state,
         job_id=job.job_id if job else None,
         cluster=job.cluster if job else None,
-        logs=logs,
+        logs=paths.logs,
+        doubt=scheduler.doubt(paths.batch, root) if isinstance(end, s.Queued) else None,
         exit_code=told.exit_code,
         message=told.message,
         next_steps=told.next_steps,
@@ -123,6 +128,8 @@ def _print(said: SubmissionSaid) -> None:
     print(said.message, file=sys.stderr if said.exit_code else sys.stdout)
     print(f"run folder: {said.run_dir}")
     print(f"logs of the job: {said.logs}")
+    if said.doubt is not None:
+        print(f"warning: as the cluster stands, it can never start: {said.doubt}", file=sys.stderr)
     print("next:")
     for line in said.next_steps:
         print(f"  {line}")

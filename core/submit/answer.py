@@ -152,7 +152,11 @@ def _judge(whole: str, reason: str) -> Answer:
 def said(stderr: str) -> str:
     """What a Slurm command said, in one line: without its own name, without repeated lines, bounded."""
     lines = (
-        re.sub(r"^(?:[a-z]+: )?(?:error: |fatal: )?(?:Batch job submission failed: )?", "", line.strip())
+        re.sub(
+            r"^(?:[a-z]+: )?(?:error: |fatal: )?(?:Batch job submission failed: |allocation failure: )?",
+            "",
+            line.strip(),
+        )
         for line in stderr.splitlines()
     )
     kept = dict.fromkeys(line for line in lines if line and not line.startswith('Try "'))
@@ -183,3 +187,20 @@ _NO_LONGER_THERE = re.compile(
     r"already finished|already completing|no longer pending|not pending|invalid job id", re.IGNORECASE
 )
 """Seen with 22.05 for jobs that have ended ("1_0-3: Job has already finished") or are forgotten."""
+
+
+def doubt(answer: CommandAnswer) -> str | None:
+    """Why a job that was accepted could not start on the nodes that there are, by ``sbatch --test-only``.
+
+    Slurm accepts such a job, since nodes may be added, and lets it wait for ever. What only concerns the present, such
+    as nodes that are busy and limits of users, is no reason.
+    """
+    if isinstance(answer, Finished) and answer.code and _NEVER.search(answer.stderr):
+        return said(answer.stderr)
+    return None
+
+
+_NEVER = re.compile(
+    "node configuration is not available|node count specification|not in this partition|processors requested than",
+    re.IGNORECASE,
+)

@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.submit.answer import CommandAnswer, CutShort, Finished, NotStarted, Unclear, read_sbatch_answer, said, why_not
+from core.submit.answer import (
+    CommandAnswer,
+    CutShort,
+    Finished,
+    NotStarted,
+    Unclear,
+    doubt,
+    read_sbatch_answer,
+    said,
+    why_not,
+)
 from core.submit.records import Job, NotAccepted, Refused, Submitted
 
 FAILED = "sbatch: error: Batch job submission failed: "
@@ -181,3 +191,26 @@ def test_why_a_job_was_not_released(answer: CommandAnswer, reason: str | None) -
     found = why_not(answer)
     assert (found is None) == (reason is None)
     assert reason is None or reason in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            Finished(code=1, stdout="", stderr="allocation failure: Requested node configuration is not available\n"),
+            True,
+        ),
+        (Finished(code=1, stdout="", stderr="allocation failure: Node count specification invalid\n"), True),
+        (
+            Finished(code=0, stdout="", stderr="sbatch: Job 12 to start at 2026-01-01T10:00:00 using 64 processors\n"),
+            False,
+        ),
+        (Finished(code=1, stdout="", stderr="allocation failure: Requested nodes are busy\n"), False),
+        (Finished(code=1, stdout="", stderr="allocation failure: Job violates accounting/QOS policy\n"), False),
+        (CutShort(after_s=60, stderr="Node count specification invalid"), False),
+        (NotStarted(reason="no sbatch"), False),
+    ],
+    ids=repr,
+)
+def test_what_speaks_against_a_job_that_was_accepted(answer: CommandAnswer, reason: bool) -> None:
+    assert (doubt(answer) is not None) == reason

@@ -84,7 +84,7 @@ def test_any_history_at_all_keeps_the_promises(start: s.Start, history: list[s.E
     assert asked == isinstance(start, s.Fresh), "sbatch is asked once, by who made the intent"
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data())
 def test_rivals_crashes_and_lost_answers_never_start_two_jobs(data: st.DataObject) -> None:
     world = World()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 _SBATCH = """#!/bin/sh
 cd {folder}
+if [ "$1" = --test-only ]; then cat test-only.error >&2; [ ! -s test-only.error ]; exit; fi
 for script; do :; done
 name=$(sed -n 's/^#SBATCH --job-name=//p' "$script")
 array=$(sed -n 's/^#SBATCH --array=//p' "$script")
@@ -45,6 +46,7 @@ class StandIn:
         self.jobs = folder / "jobs"
         self.bin.mkdir(parents=True)
         self.jobs.mkdir()
+        self.fails("test-only", "")
         self.sbatch_does(ACCEPT)
         self._script("squeue", _SQUEUE)
         self._script("sacct", "#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")

@@ -97,6 +97,7 @@ def test_json_for_programs_and_no_secret_anywhere(site: Site) -> None:
         "job_id": "41",
         "cluster": None,
         "logs": f"{run}/submissions/1/logs",
+        "doubt": None,
         "exit_code": 0,
         "message": "submitted job 41",
     }
@@ -185,6 +186,15 @@ def test_without_a_profile_nothing_is_submitted(site: Site, monkeypatch: pytest.
     said = Said("submit", str(site.run_file))
     assert said.code == 65
     assert "--profile-file" in said.err
+
+
+def test_a_job_that_would_wait_for_ever_is_submitted_with_a_warning(site: Site) -> None:
+    site.slurm.fails("test-only", "allocation failure: Requested node configuration is not available\n")
+    said = site.submit()
+    assert said.code == 0
+    assert "as the cluster stands, it can never start: Requested node configuration is not available" in said.err
+    site.slurm.fails("test-only", "allocation failure: Requested nodes are busy\n")
+    assert site.submit().err == ""
 
 
 def full(*_: object) -> NoReturn:
