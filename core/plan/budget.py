@@ -41,13 +41,27 @@ def spend(deployments: Sequence[Deployment], budget: int, gpus_per_node: int | N
     whole = budget // gpus_per_node
     one_node = sum(sizes) <= gpus_per_node and max(node_counts) == 1
     if one_node and sum(sizes) <= budget and (budget <= gpus_per_node or whole < sum(node_counts)):
-        return Success(_share_one_node(wanted, sizes, min(budget, gpus_per_node), gpus_per_node))
+        return Success(_noted(_share_one_node(wanted, sizes, min(budget, gpus_per_node), gpus_per_node), deployments))
     if whole < sum(node_counts):
         needed = sum(sizes) if one_node else sum(node_counts) * gpus_per_node
         parts = ", ".join(f"{d.model_alias} {size}" for d, size in zip(wanted, sizes, strict=True))
         reason = f"one replica of each model takes {parts} GPUs, on nodes of {gpus_per_node}"
         return refuse(BudgetUnfit(at=at, gpus=budget, needed=needed, reason=reason))
-    return Success(_whole_nodes(wanted, node_counts, whole, budget - whole * gpus_per_node))
+    return Success(_noted(_whole_nodes(wanted, node_counts, whole, budget - whole * gpus_per_node), deployments))
+
+
+def _noted(spent: Spent, authored: Sequence[Deployment]) -> Spent:
+    """With the sizes that are not the authored ones."""
+    sizes = (
+        (new.model_alias, old.topology.tensor_parallel, new.topology.tensor_parallel)
+        for old, new in zip(authored, spent.deployments, strict=True)
+    )
+    raised = (
+        f"budget: tensor_parallel of {alias} is raised from {old} to {new}, so that no GPU of a node is left over"
+        for alias, old, new in sizes
+        if new != old
+    )
+    return Spent(deployments=spent.deployments, notes=(*spent.notes, *raised))
 
 
 def _raised(deployment: Deployment, gpus_per_node: int) -> Deployment:

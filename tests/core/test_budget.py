@@ -1,5 +1,6 @@
 """A budget of GPUs is kept, shared by all models, or refused with a number that suffices."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.pipeline import is_successful
@@ -70,3 +71,11 @@ def test_a_budget_is_explained(models: list[dict[str, object]], budget: int) -> 
     outcome = planned([{"topology": topology} for topology in models], 8, gpu_budget=budget)
     if is_successful(outcome):
         assert "budget: " in explain(outcome.unwrap())
+
+
+@pytest.mark.parametrize("budget", [8, 24])
+def test_a_size_that_is_raised_is_said(budget: int) -> None:
+    plan = planned([{"topology": {"tensor_parallel": size}} for size in (2, 3)], gpu_budget=budget).unwrap()
+    assert [deployment.placement.parallel.tensor for deployment in plan.deployments] == [2, 4]
+    (note,) = (note for note in plan.notes if "raised" in note)
+    assert "tensor_parallel of m1 is raised from 3 to 4" in note
