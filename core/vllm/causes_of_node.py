@@ -277,4 +277,10 @@ SYSTEM_CAUSES = (
         hint="the node's CPU is older than the build expects: ask for other nodes, or use another image",
         exits=(-4,),
     ),
+    KnownCause(
+        code="node-failed",
+        title="the node went down",
+        patterns=(r"Node failure on (?P<node>\S+)", r"STEP \S+ ON (?P<node>\S+) CANCELLED .*DUE TO NODE FAILURE"),
+        hint="{node}: `sinfo -R` tells why; run the shard again, Slurm gives other nodes",
+    ),
 )
