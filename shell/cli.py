@@ -1,11 +1,14 @@
 """``dd-slurm``: ask core, print the answer. Exit codes are those of sysexits.h; problems go to stderr."""
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
-EX_USAGE, CLICK_USAGE = 64, 2
+from shell.streams import settle_streams
+
+EX_USAGE, EX_NOINPUT, CLICK_USAGE = 64, 66, 2
 
 app = typer.Typer(
     name="dd-slurm",
@@ -62,8 +65,20 @@ def submit(
     raise typer.Exit(submit_run(target, profile_file, cluster, as_json))
 
 
+def _has_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def main() -> None:
     """The command."""
+    settle_streams()
+    if not _has_folder():
+        print("the current folder is gone: change to another one", file=sys.stderr)
+        raise SystemExit(EX_NOINPUT)
     try:
         app(prog_name="dd-slurm", args=sys.argv[1:])
     except SystemExit as ending:

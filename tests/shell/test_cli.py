@@ -293,3 +293,29 @@ def test_a_pipe_gets_no_colours_and_a_wrong_option_is_a_usage_error(tmp_path: Pa
     assert b"\x1b" not in shown.stdout + shown.stderr + wrong.stderr + helped.stdout
     assert wrong.returncode == 64
     assert b"Traceback" not in wrong.stderr
+
+
+UNUSUAL = {
+    "a locale without our letters": ("plan run.yaml", "PYTHONIOENCODING=ascii:strict", 0, r"\xf1"),
+    "no output": ("plan run.yaml >&- 2>&-", "", 0, ""),
+    "a folder that is gone": ("plan run.yaml", "GONE=1", 66, "the current folder is gone"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", UNUSUAL)
+def test_unusual_surroundings(tmp_path: Path, case: str) -> None:
+    words, setting, code, said = UNUSUAL[case]
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "run.yaml").write_text(
+        "{schema_version: 1, name: r, client: {command: [pwd]}, deployments: [{model_alias: w, model: ñ/m}]}", "utf-8"
+    )
+    start = (
+        f"{'rm -r ../work; ' if setting == 'GONE=1' else ''}exec env {setting} {sys.executable} -m shell.cli {words}"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(("sh", "-c", start), cwd=work, env=environ, capture_output=True, text=True, check=False)
+    assert ended.returncode == code, ended.stderr
+    assert said in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
