@@ -1,10 +1,8 @@
 """Making the folder of a run: the plan and all that it needs, so that later edits of authored files change nothing."""
 
-import datetime
-import getpass
 import os
-import secrets
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 from returns.result import Success
@@ -15,9 +13,10 @@ from core.outcome import Outcome, refuse
 from core.plan.judge import Rehearsal
 from core.plan.model import RunPlan
 from core.problem import At, Unwritable
-from shell.authoring import Authored
-from shell.bundle import write_bundle
 from shell.store import make_folder, write_atomic
+
+if TYPE_CHECKING:
+    from shell.authoring import Authored
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +32,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     rehearsal: Rehearsal | None
 
 
-def create_run(authored: Authored, rehearsal: Rehearsal | None) -> Outcome[tuple[str, RunPaths]]:
+def create_run(authored: "Authored", rehearsal: Rehearsal | None) -> Outcome[tuple[str, RunPaths]]:
     """A new run folder, complete; its id is the run's name, the time and a random tail. Errors: `Unwritable`."""
     try:
         return Success(_create_run(authored, rehearsal))
@@ -42,7 +41,14 @@ def create_run(authored: Authored, rehearsal: Rehearsal | None) -> Outcome[tuple
         return refuse(Unwritable(at=At(source="workspace"), path=root, reason=str(error.strerror)))
 
 
-def _create_run(authored: Authored, rehearsal: Rehearsal | None) -> tuple[str, RunPaths]:
+def _create_run(authored: "Authored", rehearsal: Rehearsal | None) -> tuple[str, RunPaths]:
+    # Controllers, which only read runs, start without what follows.
+    import datetime
+    import getpass
+    import secrets
+
+    from shell.bundle import write_bundle
+
     stamp = datetime.datetime.now(tz=datetime.timezone.utc).strftime("%Y%m%d-%H%M%S")
     run_id = f"{authored.plan.name}-{stamp}-{secrets.token_hex(3)}"
     paths = run_paths(authored.plan.site.workspace_root, run_id)
