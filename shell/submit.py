@@ -12,7 +12,7 @@ from core.layout import RunPaths, SubmissionPaths
 from core.outcome import Outcome, refuse
 from core.submit import state as s
 from core.submit.answer import Answer
-from core.submit.records import Absent, Intent, Job
+from core.submit.records import Absent, Intent, Job, NotAccepted, Refused
 from core.submit.request import ALL, Wanted
 from core.submit.sight import Seen, Sight
 from core.submit.step import begin, step
@@ -73,9 +73,9 @@ class Submitter:
         return Success((following, submitted.unwrap()))
 
     def _cancel_late_ones(self, last: int) -> None:
-        """Jobs of submissions that were given up, should they have come up after all. They are held, so nothing ran."""
+        """Jobs of submissions that came to nothing, should they have come up after all. They are held: nothing ran."""
         for number in range(1, last + 1):
-            if isinstance(read_receipt(self._run.submission(number)), Absent):
+            if isinstance(read_receipt(self._run.submission(number)), Refused | NotAccepted | Absent):
                 intent, _ = take_up(self._root, number)
                 sight = self._look(intent)
                 rows = sight.rows if isinstance(sight, Seen) else ()

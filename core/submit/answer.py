@@ -136,17 +136,18 @@ def _failed(answer: Finished) -> Answer:
 
 
 def _judge(whole: str, reason: str) -> Answer:
+    """The last word of sbatch decides, where it has one; what is said before may be about the first controller."""
     if _LOST.search(whole) or (_NOT_BELIEVED.search(whole) and not _NOT_SIGNED.search(whole)):
         return Unclear(reason=reason)
-    if _UNREACHABLE.search(whole):
-        return NotAccepted(reason=reason, cause="unreachable")
     last = _FAILED.findall(whole)
-    decisive = last[-1] if last else whole
+    decisive = last[-1] if last else ""
     if _BUSY.search(decisive):
         return NotAccepted(reason=reason, cause="busy")
     if _REFUSED.search(decisive):
         return Refused(reason=reason)
-    return Unclear(reason=reason)
+    if _UNREACHABLE.search(whole):
+        return NotAccepted(reason=reason, cause="unreachable")
+    return Refused(reason=reason) if not last and _REFUSED.search(whole) else Unclear(reason=reason)
 
 
 def said(stderr: str) -> str:
