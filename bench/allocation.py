@@ -11,7 +11,6 @@ import json
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from bench.node_meter import BatchRun, metered, watch_batch
 from bench.peer import add_peer_option, find_peer
 from tests.slurm.cluster import USERS, Cluster
 from tests.slurm.options import PATH, PROJECT, LabNode, LabOptions
-from tests.slurm.running import running_cluster
 from tests.slurm.running import running_cluster
 
 NODES = ("c1", "c2")

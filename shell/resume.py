@@ -11,14 +11,8 @@ from core.layout import AttemptPaths, RunPaths
 from core.plan.model import RunPlan
 from core.report import as_text
 from core.resume import Earlier, TakeOver, follow_up, taken_over
-from core.submit.request import Wanted, shards_of
-from core.submit.state import Queued
-from core.submit.words import tell
 from core.supervise.verdict import OutOfTime
 from shell.attempts import AttemptRecord
-from shell.scheduler import Scheduler
-from shell.submissions import latest_number, take_up
-from shell.submit import Submitter
 
 OUT_OF_TIME = OutOfTime.__struct_config__.tag
 
@@ -80,6 +74,14 @@ def take_over(run: RunPaths, plan: RunPlan, shard: int, number: int) -> TakeOver
 
 def go_on_in_another_job(run: RunPaths, plan: RunPlan, shard: int, number: int, job_id: str) -> str | None:
     """Submit the job that goes on after this one, if that is wanted; what to tell people."""
+    # Hardly any attempt comes to this: all others start without it.
+    from core.submit.request import Wanted, shards_of
+    from core.submit.state import Queued
+    from core.submit.words import tell
+    from shell.scheduler import Scheduler
+    from shell.submissions import latest_number, take_up
+    from shell.submit import Submitter
+
     this = Earlier(
         number=number,
         state="INTERRUPTED",
