@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from core.submit.state import Patience
-from shell import runs, store, submissions, submit_command
+from shell import bundle, runs, store, submissions, submit_command
 from shell.cli import app
 from shell.scheduler import Scheduler, Timeouts
 from tests.shell.node_world import until
@@ -65,7 +65,7 @@ class Said:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.setenv("MY_HF_TOKEN", "hush-hush")
     monkeypatch.setattr(submit_command, "PATIENCE", IMPATIENT)
-    monkeypatch.setattr(runs, "write_bundle", lambda folder: f"{folder}/bundle.zip")
+    monkeypatch.setattr(bundle, "write_bundle", lambda folder: f"{folder}/bundle.zip")
     monkeypatch.setattr(
         submit_command, "Scheduler", lambda path: Scheduler(path, timeouts=Timeouts(sbatch_s=1, query_s=5))
     )
