@@ -25,8 +25,20 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON for programs")]
 Workspace = Annotated[str | None, typer.Option(help="where runs live, in place of the profile's workspace_root")]
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"dd-slurm {version('dd-slurm')}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
     """Run NeMo Data Designer with its own vLLM servers inside Slurm allocations."""
 
 

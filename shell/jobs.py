@@ -14,6 +14,7 @@ from core.plan.job_steps import StepSite
 from core.plan.model import RunPlan
 from core.plan.topology import gpus_on_slots
 from core.problem import At, CommandFailed
+from core.report import counted
 from core.slurm.allocation import Allocation, parse_allocation
 from core.slurm.environ import step_environment
 from core.slurm.hostnames import compress_hostlist
@@ -52,7 +53,7 @@ def local_job(record: RunRecord, plan: RunPlan, scratch: str) -> Job:
         job = LocalJob(job_id, nodes, tasks=paths.tasks, logs=paths.logs, bundle=record.bundle)
         return LocalLauncher(job, reaper, listener, environ)
 
-    return Job(job_id, hosts, f"{len(hosts)} simulated nodes", LOCAL_PROBE_MS, False, launcher)
+    return Job(job_id, hosts, counted(len(hosts), "simulated node"), LOCAL_PROBE_MS, False, launcher)
 
 
 def slurm_job(root: str, record: RunRecord, plan: RunPlan) -> Outcome[Job]:

@@ -74,6 +74,7 @@ def test_a_signal_to_it_alone_ends_all_in_order(folder: Path, number: signal.Sig
     assert code == 128 + number
     assert [shard["exit_code"] for shard in said["shards"]] == [128 + number]
     assert rehearsal.record()["cause"]["reason"] == number.name
+    assert "on 1 simulated node: " in rehearsal.log.read_text()
 
 
 def test_kill_of_it_ends_its_attempt_in_order(folder: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomllib
 from typer.testing import CliRunner
 
 from shell.cli import app
@@ -275,6 +276,11 @@ def test_a_workspace_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
     said = Said("rehearse", str(run), "--workspace", str(tmp_path / "file"))
     assert said.code == 65
     assert f"workspace: '{tmp_path}/file' cannot be written: Not a directory [unwritable]" in said.err
+
+
+def test_the_version_is_the_one_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert Said("--version").out == f"dd-slurm {project['version']}\n"
 
 
 @pytest.mark.parametrize("words", [("--help",), ("plan", "--help"), ("rehearse", "--help")])
