@@ -4,6 +4,7 @@ The guard forks; the child does the work. When the child is gone, for whatever r
 When the guard itself is killed, the kernel sends TERM to the child, which then ends in order. Standard library only.
 """
 
+import contextlib
 import os
 import signal
 import sys
@@ -34,8 +35,7 @@ def guarded(main: Callable[[], int], starter: int | None = None, clean_up: Calla
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     adopt_orphans()
     guard = os.getpid()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     worker = os.fork()
     if worker == 0:
         os._exit(_work(main, guard, before - _WATCHED))
@@ -62,10 +62,17 @@ def _work(main: Callable[[], int], guard: int, mask: set[int] | set[signal.Signa
         traceback.print_exc()
         return _EXIT_BUG
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         kill_descendants(_KILL_TIMEOUT_S)
+
+
+def _flush() -> None:
+    """What was printed goes out; a full disk or a reader that is gone must not keep us from cleaning up."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            if stream is not None:
+                stream.flush()
 
 
 def _watch(worker: int) -> int:

@@ -59,6 +59,14 @@ def test_the_exit_code_is_kept(tmp_path: Path, body: str, code: int) -> None:
     assert ("ZeroDivisionError" in (tmp_path / "errors").read_text()) == (code == 70)
 
 
+@pytest.mark.parametrize("output", ["open('/dev/full', 'w')", "None"])
+def test_output_that_leads_nowhere_changes_nothing(tmp_path: Path, output: str) -> None:
+    main = "def main():\n    note('left', nap().pid)\n    print('lost')\n    return 5\n"
+    process = start(f"sys.stdout = {output}\n{main}sys.exit(guarded(main))", tmp_path)
+    assert process.wait(PATIENCE_S) == 5, (tmp_path / "errors").read_text()
+    assert not alive(int((tmp_path / "left").read_text()))
+
+
 def test_processes_that_the_worker_leaves_are_killed(tmp_path: Path) -> None:
     process = start("sys.exit(guarded(lambda: note('left', nap().pid) or 0))", tmp_path)
     assert process.wait(PATIENCE_S) == 0
