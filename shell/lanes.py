@@ -18,11 +18,13 @@ _STOP = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR2}
 _IGNORED = {signal.SIGHUP, signal.SIGUSR1}
 """Slurm and sites send these as warnings; the controller decides what they mean."""
 _WATCHED = _STOP | _IGNORED | {signal.SIGCHLD}
+_ONLY_FOR_US = (signal.SIGUSR2, *_IGNORED)
+"""Slurm sends them to every process of a step, and they would kill servers that we mean to end in order, or not at all.
+
+Blocked signals reach us all the same, also when they are ignored; servers inherit that, and may still handle them.
+"""
 _KILL_TIMEOUT_S = 5.0
-_DEFAULTS = (
-    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
-    *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),
-)
+_DEFAULTS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 
 
 class Command(NamedTuple):
@@ -58,6 +60,8 @@ class Lanes:
     def __init__(self) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        for number in _ONLY_FOR_US:
+            signal.signal(number, signal.SIG_IGN)
         adopt_orphans()
         self.running: dict[int, Running] = {}
         self.gone: list[Gone] = []

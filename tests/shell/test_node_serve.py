@@ -79,6 +79,19 @@ def test_warnings_of_slurm_end_nothing(tmp_path: Path, warning: signal.Signals) 
         assert running.ended().cause == Ordered(signal="SIGTERM")
 
 
+def test_a_signal_that_slurm_sends_to_all_processes_of_the_step_kills_no_server(tmp_path: Path) -> None:
+    """Observed on 22.05: what `srun` forwards goes to every process, so the order to stop reached servers as USR2."""
+    with worker(plan_of(["c1"], [0, 0]), tmp_path, "c1") as running:
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            for lane in running.started().lanes:
+                os.kill(lane.pid, number)
+        (inner,) = [pid for pid in family(running.process.pid)[1:] if pid == running.started().worker_pid]
+        os.kill(inner, signal.SIGUSR2)
+        assert running.code() == 0
+        assert [lane.code for lane in running.ended().lanes] == [0, 0]
+        assert running.ended().cause == Ordered(signal="SIGUSR2")
+
+
 def test_a_rank_that_ignores_term_is_killed_after_the_grace(tmp_path: Path) -> None:
     plan = plan_of(["c1"], [0, 0], "0:ignore-term:", grace_ms=200)
     with worker(plan, tmp_path, "c1") as running:
