@@ -33,6 +33,9 @@ _SIGNALS = {
     "Terminated": 15,
     "CPU time limit exceeded": 24,
     "File size limit exceeded": 25,
+    "I/O possible": 29,
+    "Power failure": 30,
+    "Bad system call": 31,
     "Out Of Memory": 9,
 }
 

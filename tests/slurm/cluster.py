@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests.slurm.leftovers import HeldNamespaces
 from tests.slurm.node_processes import Process, is_of_the_node, processes_like
 from tests.slurm.options import LAB, PATH, LabOptions, lab_environment
 
@@ -30,9 +31,10 @@ class ClusterError(Exception):
 class Cluster:
     """A running cluster. Unless told otherwise jobs are run by `user`: alice, or root where she cannot run Python."""
 
-    def __init__(self, folder: Path, options: LabOptions) -> None:
+    def __init__(self, folder: Path, options: LabOptions, namespaces: HeldNamespaces) -> None:
         self.folder = folder
         self.options = options
+        self.namespaces = namespaces
         self.nodes = tuple(node.name for node in options.nodes)
         self.shared = folder / "shared"
         self.local = folder / "local"
@@ -224,6 +226,7 @@ class Cluster:
     def start_node(self, node: str) -> None:
         """Boots the node again and returns when it is idle."""
         self.lab("start-node", node)
+        self.namespaces.hold(self.init(node))
         self.wait_idle(node)
 
     def kill_slurmd(self, node: str) -> None:

@@ -1,14 +1,16 @@
 """Real Slurm clusters, started once per session when the first test asks, and stopped always."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.slurm.available import must_run, why_not
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import Cluster, ClusterError
+from tests.slurm.logs import last_lines, log_sizes
 from tests.slurm.options import LabNode, LabOptions
+from tests.slurm.recovery import recover
 from tests.slurm.running import running_cluster
 
 FOUR_NODES = LabOptions(nodes=tuple(LabNode(name=f"c{number}") for number in range(1, 5)))
@@ -21,6 +23,7 @@ ODD_NAMES = LabOptions(
     ),
 )
 _HERE = Path(__file__).parent
+_LOGS = pytest.StashKey[tuple[Cluster, dict[str, int]]]()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,7 +42,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{len(untried)} tests were skipped: {why_not()}", red=True)
 
 
-def _can_start() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what Slurm's daemons logged meanwhile."""
+    report = yield
+    if report.failed and _LOGS in item.stash:
+        cluster, sizes = item.stash[_LOGS]
+        report.sections.append(("logs of the cluster", last_lines(cluster.folder, sizes)))
+    return report
+
+
+@pytest.fixture(scope="session")
+def able() -> None:
+    """That this machine can carry a cluster: skips where not, and fails in CI."""
     reason = why_not()
     if reason is not None and must_run(os.environ):
         pytest.fail(f"no real Slurm: {reason}", pytrace=False)
@@ -48,31 +63,34 @@ def _can_start() -> None:
 
 
 @pytest.fixture(scope="session")
-def four_nodes() -> Iterator[Cluster]:
-    _can_start()
+def four_nodes(able: None) -> Iterator[Cluster]:
     with running_cluster(FOUR_NODES) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def odd_names() -> Iterator[Cluster]:
-    _can_start()
+def odd_names(able: None) -> Iterator[Cluster]:
     with running_cluster(ODD_NAMES) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster(four_nodes: Cluster) -> Iterator[Cluster]:
-    """c1 to c4 with 8 GPUs each, idle when the test starts; what it leaves running is ended, and told."""
-    yield from _cleared(four_nodes)
+def cluster(request: pytest.FixtureRequest, four_nodes: Cluster) -> Iterator[Cluster]:
+    """c1 to c4 with 8 GPUs each. After the test every job is cancelled, and nothing may be left on any node."""
+    yield from _cleared(four_nodes, request.node)
 
 
 @pytest.fixture
-def odd_cluster(odd_names: Cluster) -> Iterator[Cluster]:
+def odd_cluster(request: pytest.FixtureRequest, odd_names: Cluster) -> Iterator[Cluster]:
     """Nodes with dashes, capitals, several groups of digits, full host names and unequal GPUs."""
-    yield from _cleared(odd_names)
+    yield from _cleared(odd_names, request.node)
 
 
-def _cleared(cluster: Cluster) -> Iterator[Cluster]:
+def _cleared(cluster: Cluster, test: pytest.Item) -> Iterator[Cluster]:
+    test.stash[_LOGS] = (cluster, log_sizes(cluster.folder))
     yield cluster
-    cluster.cancel_all()
+    try:
+        cluster.cancel_all()
+    except ClusterError:
+        recover(cluster)
+        raise

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.slurm.cluster import Cluster, ClusterError
-from tests.slurm.leftovers import leftovers
+from tests.slurm.leftovers import HeldNamespaces, lasting_leftovers
+from tests.slurm.logs import last_lines
 from tests.slurm.options import LAB, PROJECT, LabOptions, lab_environment
 
 
@@ -28,12 +29,12 @@ def running_cluster(options: LabOptions) -> Iterator[Cluster]:
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    try:
-        yield _started(Cluster(folder, options))
-    finally:
-        namespaces = _lines(folder / "namespaces")
-        keeper.communicate(timeout=60)
-        found = leftovers(folder, namespaces)
+    with HeldNamespaces() as namespaces:
+        try:
+            yield _started(Cluster(folder, options, namespaces))
+        finally:
+            keeper.communicate(timeout=60)
+            found = lasting_leftovers(folder, namespaces.names)
     if found:
         raise ClusterError("the cluster has left behind:\n" + "\n".join(found))
 
@@ -41,11 +42,12 @@ def running_cluster(options: LabOptions) -> Iterator[Cluster]:
 def _started(cluster: Cluster) -> Cluster:
     (cluster.folder / "shared").mkdir(mode=0o777)
     cluster.shared.chmod(0o1777)
-    cluster.lab("start", timeout_s=180)
+    try:
+        cluster.lab("start", timeout_s=180)
+    except (ClusterError, subprocess.TimeoutExpired) as failed:
+        raise ClusterError(f"{failed}\n{last_lines(cluster.folder, {})}") from None
+    for node in ("login", *cluster.nodes):
+        cluster.namespaces.hold(cluster.init(node))
     can_run = cluster.run((sys.executable, "-c", "import core.problem"), user="alice", cwd=PROJECT, check=False)
     cluster.user = "root" if can_run.returncode else "alice"
     return cluster
-
-
-def _lines(path: Path) -> tuple[str, ...]:
-    return tuple(path.read_text().split()) if path.exists() else ()

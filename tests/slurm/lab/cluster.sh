@@ -72,8 +72,6 @@ boot() {
   fi
   started_at "$pid" >"$folder/started_at"; echo "$pid" >"$folder/pid"
   within 20 test -e "$folder/mounted" || die "$node did not set up its mounts (see $LAB_DIR/log/init-$node.out)"
-  readlink /proc/"$pid"/ns/{net,uts,ipc,mnt} | grep -vxFf <(readlink /proc/self/ns/{net,uts,ipc,mnt}) >>"$LAB_DIR/namespaces"
-  [ "$node" = login ] || readlink "/proc/$pid/ns/pid" >>"$LAB_DIR/namespaces"
 }
 # plug NODE: its network. The bridge lives in the login node.
 plug() {
@@ -118,7 +116,6 @@ start() {
   local node database
   mkdir -p "$LAB_DIR"/{log,node,spool,ctld,local,etc/slurm}
   (umask 077; head -c 128 /dev/urandom >"$LAB_DIR/munge.key")
-  : >"$LAB_DIR/namespaces"
   write_configuration
   if [ "$LAB_ACCOUNTING" = 1 ]; then install_database & database=$!; fi # the slowest part; meanwhile the nodes boot
   start_node login
