@@ -28,8 +28,8 @@ def guarded(main: Callable[[], int], starter: int | None = None, clean_up: Calla
     """Run `main` in a guarded child and give its exit code, 128+n when signal n killed it.
 
     With `starter`, the pid of the process that started this one, everything also ends in order when that one dies.
-    `clean_up` runs in the guard after the last process is gone. Call this from the only thread of the process, before
-    anything is started.
+    `clean_up` runs after the last process is gone: in the guard, or in the child when the guard was killed. Call this
+    from the only thread of the process, before anything is started.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
@@ -38,7 +38,7 @@ def guarded(main: Callable[[], int], starter: int | None = None, clean_up: Calla
     _flush()
     worker = os.fork()
     if worker == 0:
-        os._exit(_work(main, guard, before - _WATCHED))
+        os._exit(_work(main, guard, before - _WATCHED, clean_up))
     if starter is not None:
         end_with(starter)
     try:
@@ -47,7 +47,9 @@ def guarded(main: Callable[[], int], starter: int | None = None, clean_up: Calla
         clean_up()
 
 
-def _work(main: Callable[[], int], guard: int, mask: set[int] | set[signal.Signals]) -> int:
+def _work(
+    main: Callable[[], int], guard: int, mask: set[int] | set[signal.Signals], clean_up: Callable[[], None]
+) -> int:
     """What `main` gives; a traceback and 70 when it breaks. It cleans up too: its guard may be the one that is gone."""
     try:
         adopt_orphans()
@@ -65,6 +67,8 @@ def _work(main: Callable[[], int], guard: int, mask: set[int] | set[signal.Signa
         _flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         kill_descendants(_KILL_TIMEOUT_S)
+        if os.getppid() != guard:
+            clean_up()
 
 
 def _flush() -> None:

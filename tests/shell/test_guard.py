@@ -95,7 +95,7 @@ def main():
     signal.signal(signal.SIGTERM, stop)
     note("ready", os.getpid())
     signal.pause()
-sys.exit(guarded(main))
+sys.exit(guarded(main, clean_up=lambda: note("clean")))
 """,
         tmp_path,
     )
@@ -104,6 +104,7 @@ sys.exit(guarded(main))
     process.wait()
     until(lambda: not alive(worker))
     assert (tmp_path / "stopped").exists()
+    until(lambda: (tmp_path / "clean").exists())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
