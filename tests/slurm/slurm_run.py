@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -83,6 +84,20 @@ class SlurmRun:
         said = self.cluster.run((sys.executable, "-m", "shell.cli", *words), env=settings, cwd=self.folder)
         return SlurmJob(self, json.loads(said.stdout))
 
+    def submit_script(self, line: str, *options: str, gated: bool = True) -> "SlurmJob":
+        """A run folder that `dd-slurm submit` has made, in a job that runs `line` instead of our batch script."""
+        made = self.submit(gated=gated)
+        self.cluster.scancel(made.id)
+        self.cluster.wait_idle()
+        shutil.rmtree(made.root / "shards", ignore_errors=True)
+        (bundle,) = made.root.glob("bundle-*.zip")
+        command = f"{sys.executable} -P -m shell.run --run-dir {made.root} --shard-from-env"
+        script = f"export PYTHONPATH={bundle}\n{line.format(command=command)}\n"
+        usual = ("--nodes=2", "--ntasks-per-node=1", "--gres=gpu:8", "--cpus-per-task=4", "--time=10")
+        log = f"--output={made.logs}/by-hand.out"
+        job = self.cluster.submit(script, *usual, *options, log)
+        return SlurmJob(self, {"job_id": job, "run_dir": str(made.root), "logs": str(made.logs)})
+
     def open_gate(self) -> None:
         """Let the program go on."""
         (self.gate / "open").touch()
@@ -136,10 +151,18 @@ class SlurmJob:
         self.cluster.wait_idle(timeout_s=timeout_s)
         return state
 
+    def ended_alone(self, timeout_s: float = 120) -> str:
+        """The state of the job at its end, while others may run."""
+        return self.cluster.wait(self.id, timeout_s=timeout_s)
+
     def pids(self, node: str, words: str) -> list[int]:
         """Processes of the job on a node whose command line holds these words, oldest first, as this machine counts."""
         found = sorted(self.cluster.job_processes(node), key=_age)
-        return [one.pid for one in found if words in one.command and (words.startswith(SRUN) or not one.command.startswith(SRUN))]
+        return [
+            one.pid
+            for one in found
+            if words in one.command and (words.startswith(SRUN) or not one.command.startswith(SRUN))
+        ]
 
     def kill(self, node: str, words: str, which: int = 0, number: int = signal.SIGKILL) -> None:
         """Signal one of them."""

@@ -92,3 +92,50 @@ def test_facts_of_all_nodes_are_judged_before_any_server_starts(cluster: Cluster
     assert "'/local/model' is missing" in story
     assert "nothing was started" in story
     assert not list((job.attempt() / "tasks").iterdir())
+
+
+def test_two_jobs_share_all_nodes_and_each_finds_its_own_servers(cluster: Cluster) -> None:
+    """Half of the GPUs of every node each, at the same time: ports and answers must not mix."""
+    runs = [
+        SlurmRun(cluster, {"resources": {"nodes": 4}, "topology": {"tensor_parallel": 4}}, gpus_per_node=4)
+        for _ in range(2)
+    ]
+    jobs = [run.submit() for run in runs]
+    for run, job in zip(runs, jobs, strict=True):
+        run.wait_working(job)
+    ports: list[tuple[int, int]] = []
+    for job in jobs:
+        bound = json.loads((job.attempt() / "bound-0001.json").read_text())
+        (deployment,) = bound["deployments"]
+        lanes = [lane for replica in deployment["replicas"] for lane in replica["lanes"]]
+        ports += [(lane["slot"], lane["role"]["http_port"]) for lane in lanes]
+    assert len(set(ports)) == len(ports) == 8
+    for run, job in zip(runs, jobs, strict=True):
+        run.open_gate()
+        assert job.ended_alone() == "COMPLETED", job.log()
+        assert sorted(job.rows()) == [0, 1, 2, 3]
+    cluster.wait_idle()
+
+
+def test_the_controller_inside_a_step(cluster: Cluster) -> None:
+    """What an outer step leaves in the environment steers none of ours."""
+    run = SlurmRun(cluster, TWO_NODES)
+    job = run.submit_script("srun --overlap -N1 -n1 --cpu-bind=none --export=ALL {command}", gated=False)
+    assert job.ended() == "COMPLETED", job.log()
+    assert sorted(job.rows()) == [0, 1, 2, 3]
+
+
+def test_an_allocation_with_more_nodes_than_needed(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, TWO_NODES)
+    job = run.submit_script("exec {command}", "--nodes=4", gated=False)
+    assert job.ended() == "COMPLETED", job.log()
+    assert job.record()["nodes"] == ["c1", "c2"]
+
+
+def test_an_allocation_with_fewer_nodes_than_planned(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, TWO_NODES)
+    job = run.submit_script("exec {command}", "--nodes=1", gated=False)
+    assert job.ended() == "FAILED"
+    assert job.record()["exit_code"] == 78
+    assert "2 nodes" in job.story()
+    assert "nothing was started" in job.story()
