@@ -54,7 +54,8 @@ def _work(
     try:
         adopt_orphans()
         for number in _FORWARDED:
-            signal.signal(number, signal.SIG_DFL)
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                signal.signal(number, signal.SIG_DFL)
         end_with(guard)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return main()

@@ -2,7 +2,7 @@
 
 Order: allocation, facts of every node, bind, client and servers and endpoints, readiness, the client's work, the end in
 order, the result. Exit codes are those of sysexits.h: 0, 64 usage, 65 the client's data, 69 servers unavailable, 70 our
-bug, 75 try again, 78 configuration; 128+n after signal n.
+bug, 74 the run's folder cannot be used any more, 75 try again, 78 configuration; 128+n after signal n.
 """
 
 import sys
@@ -16,7 +16,7 @@ Run one attempt at one shard of a run, inside its allocation.
   --shard-from-env  take it from SLURM_ARRAY_TASK_ID; 0 in a job that is no array
   --launcher WHAT   srun: job steps of the allocation (default); local: processes of this machine in their place
 """
-EX_OK, EX_USAGE = 0, 64
+EX_OK, EX_USAGE, EX_IOERR = 0, 64, 74
 
 
 def main(argv: list[str]) -> int:
@@ -28,19 +28,27 @@ def main(argv: list[str]) -> int:
     if options is None:
         print(USAGE, end="", file=sys.stderr)
         return EX_USAGE
+    import errno
     import os
     import secrets
     import shutil
 
     from shell.guard import guarded
 
-    root, shard, local = options
+    shard, local, root = options[1], options[2], os.path.abspath(options[0])
+    storage = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
     scratch = f"/tmp/dd-slurm-{os.getuid()}-{secrets.token_hex(4)}"
 
     def work() -> int:
         from shell.controller import run_attempt
 
-        return run_attempt(root, shard, scratch, local)
+        try:
+            return run_attempt(root, shard, scratch, local)
+        except OSError as error:
+            if error.errno not in storage and os.path.isdir(root):
+                raise
+            print(f"{root}: the folder of the run cannot be used any more: {error}", file=sys.stderr)
+            return EX_IOERR
 
     return guarded(work, clean_up=lambda: shutil.rmtree(scratch, ignore_errors=True))
 

@@ -21,6 +21,8 @@ class DeploymentRule(msgspec.Struct, frozen=True, kw_only=True):
     backoff_ms: int
     min_ready: int
     """Units that must be able to serve; when fewer can, the attempt ends."""
+    nodes_together: int = 1
+    """Nodes whose processes must meet before a replica can be ready."""
 
 
 class SupervisePlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,6 +59,7 @@ def _rule(deployment: DeploymentPlan, units: tuple[str, ...]) -> DeploymentRule:
         policy=failure.policy,
         max_restarts=failure.max_restarts,
         backoff_ms=duration_ms(failure.backoff),
+        nodes_together=deployment.placement.parallel.nodes,
         min_ready=min(deployment.min_ready_replicas or default, len(units)),
     )
 

@@ -161,8 +161,11 @@ def cause_words(cause: Cause) -> str:
             how = f"was {exit_words(code)}" if code < 0 else f"ended with {exit_words(code)}"
             place = f" on node {node}" if node else ""
             return f"{what}{place} {how} while {'serving' if serving else 'starting'}"
-        case NotReadyInTime(after_ms=after):
+        case NotReadyInTime(after_ms=after, nodes_together=1):
             return f"not ready within {_seconds(after)}"
+        case NotReadyInTime(after_ms=after, nodes_together=nodes):
+            doubt = f"its processes on {nodes} nodes may not have met (rendezvous): see network.interface of the profile"
+            return f"not ready within {_seconds(after)}; {doubt}, and their logs"
         case ForeignAnswered(found=found, wanted=wanted):
             return f"another server answers at its address: {', '.join(found)} instead of {', '.join(wanted)}"
         case Stuck():

@@ -77,9 +77,10 @@ def _unit_due(plan: SupervisePlan, state: State, unit: Unit, at: MonotonicMs) ->
         case Waiting(at=due) if running and at >= due:
             return with_unit(state, alter(unit, Rebinding(since=at))), (Rebind(step=unit.step, launch=unit.launch),)
         case Booting(since=since) if running:
-            limit = rule_of(plan, unit.step).startup_timeout_ms
-            if at - since >= limit:
-                return end_unit(plan, state, unit, NotReadyInTime(after_ms=limit), at)
+            rule = rule_of(plan, unit.step)
+            if at - since >= rule.startup_timeout_ms:
+                cause = NotReadyInTime(after_ms=rule.startup_timeout_ms, nodes_together=rule.nodes_together)
+                return end_unit(plan, state, unit, cause, at)
         case Rebinding(since=since) if running:
             limit = rule_of(plan, unit.step).startup_timeout_ms
             if at - since >= limit:

@@ -21,9 +21,10 @@ class RankExited(msgspec.Struct, frozen=True, kw_only=True, tag="rank-exited", t
 
 
 class NotReadyInTime(msgspec.Struct, frozen=True, kw_only=True, tag="not-ready-in-time", tag_field="kind"):
-    """The deadline of the start passed."""
+    """The deadline of the start passed. With several nodes the processes may not have met (rendezvous)."""
 
     after_ms: int
+    nodes_together: int = 1
 
 
 class ForeignAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="foreign-answered", tag_field="kind"):

@@ -41,6 +41,7 @@ def rules(draw: st.DrawFn, alias: str, size: int) -> DeploymentRule:
         max_restarts=draw(st.integers(0, 2)),
         backoff_ms=draw(st.sampled_from([1, 200])),
         min_ready=draw(st.integers(1, size)),
+        nodes_together=draw(st.integers(1, 2)),
     )
 
 

@@ -71,9 +71,11 @@ class LocalRun:
         planned = read_and_plan(str(run_file), str(catalog), "here", str(folder / "workspace"))
         _, self.paths = create_run(planned.unwrap(), Rehearsal(executable=tuple(executable))).unwrap()
 
-    def start(self, simulate: Mapping[str, Any] | None = None, environ: Mapping[str, str] = {}) -> "Controller":
-        """A controller, as `dd-slurm rehearse` starts it."""
-        started = Controller(self, simulate or {}, environ or {})
+    def start(
+        self, simulate: Mapping[str, Any] | None = None, environ: Mapping[str, str] = {}, before: Sequence[str] = ()
+    ) -> "Controller":
+        """A controller, as `dd-slurm rehearse` starts it; `before` is a command such as nohup."""
+        started = Controller(self, simulate or {}, environ or {}, before)
         self.started.append(started)
         return started
 
@@ -148,7 +150,9 @@ class LocalRun:
 class Controller:
     """One `python -m shell.run`."""
 
-    def __init__(self, run: LocalRun, simulate: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, run: LocalRun, simulate: Mapping[str, Any], environ: Mapping[str, str], before: Sequence[str]
+    ) -> None:
         self._run = run
         self.log = run.folder / f"controller-{len(run.started)}.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "DD_SLURM"))}
@@ -161,7 +165,7 @@ class Controller:
         options = ["--run-dir", run.paths.root, "--shard", "0", "--launcher", "local"]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "shell.run", *options],
+                [*before, sys.executable, "-m", "shell.run", *options],
                 env=inherited | settings | dict(environ),
                 stdout=log,
                 stderr=log,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 
@@ -43,6 +44,37 @@ def test_all_ends_in_order(make_run: MakeRun, reach: Callable[[LocalRun], Contro
     stopped = Stopped(reason=number.name, exit_code=ENDS[number])
     assert run.verdict(1) == replayed(run.attempt(1)) == (OutOfTime() if number == signal.SIGUSR1 else stopped)
     _check_order(run)
+
+
+def test_under_nohup_a_closed_terminal_ends_nothing(make_run: MakeRun) -> None:
+    run = make_run()
+    controller = run.start(before=("nohup",))
+    until(lambda: run.works, "the program to work")
+    controller.send(signal.SIGHUP)
+    run.open_gate()
+    assert controller.code() == 0, controller.log.read_text()
+
+
+def test_a_log_that_nobody_reads_ends_nothing(make_run: MakeRun) -> None:
+    """As with ``| head``: the reader goes away after the first line."""
+    run = make_run()
+    controller = run.start(before=("sh", "-c", '{ "$@"; echo "$?" >"$0"; } | head -1', str(run.folder / "code")))
+    until(lambda: run.works, "the program to work")
+    run.open_gate()
+    controller.code()
+    assert (run.folder / "code").read_text() == "0\n"
+    assert run.record(1)["state"] == "COMPLETED"
+
+
+def test_a_run_folder_that_is_removed_is_told_in_a_sentence(make_run: MakeRun) -> None:
+    run = make_run()
+    controller = _working(run)
+    shutil.rmtree(run.paths.root)
+    run.open_gate()
+    assert controller.code() == 74, controller.log.read_text()
+    assert "the folder of the run cannot be used any more" in controller.log.read_text()
+    assert "Traceback" not in controller.log.read_text()
+    run.await_nothing_left()
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_whole_group(make_run: MakeRun) -> None:
