@@ -12,9 +12,9 @@ from returns.pipeline import is_successful
 
 from core.client_spec import Preparation, Refused
 from core.codec import canonical_json, compact_json
-from core.endpoint_spec import BackendAddress, Listening, SpokenLine, UseBackends
+from core.endpoint_spec import Listening, LoadLine, SpokenLine, UseBackends
 from core.layout import AttemptPaths, node_facts
-from core.plan.bound import BoundPlan, Serving
+from core.plan.bound import BoundPlan
 from core.plan.facts import FactsRequest, NodeFacts
 from core.plan.model import RunPlan
 from core.plan.rebind import rebind
@@ -29,8 +29,10 @@ from core.supervise.state import State
 from core.supervise.story import tell
 from core.units import Alias, MonotonicMs, NodeName, StepName
 from shell.client_process import client_environment
+from shell.deaths import Deaths
 from shell.interpreter import Interpreter, monotonic_ms
 from shell.launch import Launcher
+from shell.loads import Loads, targets_of
 from shell.probes import Foreign, Serves, probe
 from shell.processes import Child, Reaper
 from shell.results import check_result
@@ -64,10 +66,11 @@ class AttemptWorld:
         self._revision = 1
         self._client: Child | None = None
         self._endpoints: dict[tuple[Alias, int], Child] = {}
-        self._backends: dict[Alias, UseBackends] = {}
         self._rebinds: list[todo.Rebind] = []
         self._probing: set[tuple[StepName, int]] = set()
         self._pool = ThreadPoolExecutor(PROBE_THREADS, thread_name_prefix="probe")
+        self._loads = Loads(paths.samples, token, self._on_load, interpreter.put, self._in_background)
+        self.deaths = Deaths(paths)
 
     def observe(self, before: State, after: State, at: MonotonicMs) -> None:
         """Tell people what changed."""
@@ -190,6 +193,10 @@ class AttemptWorld:
     def _explain(self, asked: todo.Explain) -> None:
         for sentence in log_lines(self._paths.logs, asked.step, asked.launch, asked.lane):
             self._say(f"  {sentence}")
+        nodes = [self._bound.nodes[slot].name for slot in self._steps[asked.step].slots]
+        versions = [facts.vllm_version for facts in read_facts(self._paths.facts, nodes[:1])]
+        for sentence in self.deaths.explain(asked, nodes, next(iter(versions), None)):
+            self._say(f"  {sentence}")
 
     # --- new ports ----------------------------------------------------------------------------------------------
 
@@ -246,23 +253,21 @@ class AttemptWorld:
             self._interpreter.put(happened.EndpointListening(at=monotonic_ms(), alias=alias, launch=launch))
 
     def _route(self, alias: Alias, backends: Sequence[todo.Backend]) -> None:
-        line = compact_json(UseBackends(backends=tuple(self._addresses(backends)))) + b"\n"
+        targets = [t for b in backends for t in targets_of(self._bound, self._steps[b.step], b.launch)]
+        line = compact_json(UseBackends(backends=tuple(target.address for target in targets))) + b"\n"
         for (name, _), endpoint in self._endpoints.items():
             if name == alias:
                 endpoint.write(line)
+        self._loads.watch(alias, targets)
 
-    def _addresses(self, backends: Sequence[todo.Backend]) -> list[BackendAddress]:
-        found: list[BackendAddress] = []
-        for backend in backends:
-            step = self._steps[backend.step]
-            deployment = next(d for d in self._bound.deployments if d.alias == step.alias)
-            lanes = [lane for r in deployment.replicas if r.index in step.replicas for lane in r.lanes]
-            for index, lane in enumerate(lane for lane in lanes if isinstance(lane.role, Serving)):
-                assert isinstance(lane.role, Serving)
-                name = f"{backend.step}.{backend.launch}.{index}"
-                address = self._bound.nodes[lane.slot].address
-                found.append(BackendAddress(id=name, url_host=address, port=lane.role.http_port))
-        return found
+    def _on_load(self, alias: Alias, line: LoadLine) -> None:
+        """In the sampler's thread."""
+        self._interpreter.put(lambda: self._tell_load(alias, compact_json(line) + b"\n"))
+
+    def _tell_load(self, alias: Alias, line: bytes) -> None:
+        for (name, _), endpoint in self._endpoints.items():
+            if name == alias:
+                endpoint.offer(line)
 
     def _in_background(self, work: Callable[[], None]) -> None:
         """Work that waits for the world. A bug in it ends the controller as a bug in the loop would, not in silence."""
@@ -274,6 +279,7 @@ class AttemptWorld:
 
     def close(self) -> None:
         """Let the threads go."""
+        self._loads.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -32,6 +32,7 @@ from core.supervise.verdict import Completed, OutOfTime, Verdict
 from core.units import NodeName, StepName
 from shell.attempt_world import AttemptWorld, read_facts
 from shell.attempts import AttemptRecord, new_attempt, new_token, write_record
+from shell.deaths import Deaths
 from shell.fetching import News, fetch_models
 from shell.interpreter import Interpreter, monotonic_ms
 from shell.jobs import Job, local_job, slurm_job
@@ -139,6 +140,7 @@ class _Work:
 
     def __init__(self, run: RunPaths, record: RunRecord, plan: RunPlan, shard: Shard, job: Job) -> None:
         self._run, self._record, self._plan, self._shard, self._job = run, record, plan, shard, job
+        self._deaths: Deaths
 
     def run(self, number: int, paths: AttemptPaths, say: Callable[[str], None]) -> _Ended:
         """All stages."""
@@ -170,7 +172,8 @@ class _Work:
             said = go_on_in_another_job(self._run, self._plan, self._shard.index, number, job_id)
             say(said or "on_time_limit.resume is manual: no further job is submitted")
         say(f"{attempt_state(verdict)}: {verdict_words(verdict)}")
-        return _Ended(state=attempt_state(verdict), exit_code=exit_code(verdict), cause=msgspec.json.encode(verdict))
+        cause = self._deaths.cause_json(verdict)
+        return _Ended(state=attempt_state(verdict), exit_code=exit_code(verdict), cause=cause)
 
     def _take_over(self, number: int, say: Callable[[str], None]) -> Mode | None:
         taken = take_over(self._run, self._plan, self._shard.index, number)
@@ -222,6 +225,7 @@ class _Work:
         rules = supervise_plan(self._plan, bound, self._job.probe_every_ms)
         interpreter = Interpreter(rules, lambda line: append_line(journal, line))
         world = AttemptWorld(self._plan, bound, rules, self._shard, paths, token, interpreter, reaper, launcher, say)
+        self._deaths = world.deaths
         exits.world = world
 
         def asked(number: int) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from core.layout import lane_log
+from core.layout import AttemptPaths, lane_log
 from core.plan.task import RankEnded, TaskEnded
-from core.units import StepName
+from core.supervise.effects import Explain
+from core.supervise.verdict import ServersFailed, Verdict
+from core.units import NodeName, StepName
 from core.vllm.diagnose import Diagnosis, RankLog, diagnose_ranks
+from shell.step_ends import read_ends
 
 TAIL_BYTES = 128 * 1024
 """The root cause stands above a traceback per process that passed it on."""
@@ -36,6 +39,32 @@ def death_of(
     ]
     found = diagnose_ranks(read, vllm)
     return None if found is None else Death(step=step, launch=launch, diagnosis=found)
+
+
+class Deaths:
+    """The deaths of one attempt, as far as they are explained."""
+
+    def __init__(self, paths: AttemptPaths) -> None:
+        self._paths = paths
+        self._found: list[Death] = []
+
+    def explain(self, asked: Explain, nodes: Sequence[NodeName], vllm: str | None) -> tuple[str, ...]:
+        """Look into what a launch left behind; the words for people, none when nothing is known."""
+        ends = list(read_ends(self._paths.tasks, asked.step, asked.launch, nodes))
+        death = death_of(self._paths.logs, asked.step, asked.launch, ends, asked.lane, vllm)
+        if death is None:
+            return ()
+        self._found.append(death)
+        return death_words(death)
+
+    def cause_json(self, verdict: Verdict) -> bytes:
+        """The verdict for `attempt.json`, with the diagnosis of the server that was lost last."""
+        fields = msgspec.to_builtins(verdict)
+        if isinstance(verdict, ServersFailed):
+            for death in self._found:
+                if (death.step, death.launch) == (verdict.step, verdict.launch):
+                    fields["diagnosis"] = msgspec.to_builtins(death.diagnosis)
+        return msgspec.json.encode(fields)
 
 
 def _own_ends(ends: Sequence[TaskEnded]) -> Iterator[tuple[str, int]]:

@@ -1,27 +1,51 @@
 """Who is asked how loaded it is: the servers that endpoints route to. The asking itself is `shell.sampling`."""
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import msgspec
 
-from core.endpoint_spec import LoadLine
+from core.endpoint_spec import BackendAddress, LoadLine
+from core.plan.bound import BoundPlan, Serving
+from core.plan.steps import Step
 from core.supervise.events import ServerStalled
-from core.units import Alias, StepName
+from core.units import Alias, Port, StepName
 from shell.endpoint.line_file import LineFile
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A server with an API. `id` is how its endpoint calls it."""
+    """A server with an API. `id` is how its endpoint calls it; a new launch has a new one."""
 
     id: str
     alias: Alias
     step: StepName
     launch: int
-    base_url: str
+    url_host: str
+    port: Port
+
+    @property
+    def address(self) -> BackendAddress:
+        """As endpoints are told."""
+        return BackendAddress(id=self.id, url_host=self.url_host, port=self.port)
+
+
+def targets_of(bound: BoundPlan, step: Step, launch: int) -> tuple[Target, ...]:
+    """The servers of a launch that have an API, in order."""
+    deployment = next(d for d in bound.deployments if d.alias == step.alias)
+    lanes = (lane for replica in deployment.replicas if replica.index in step.replicas for lane in replica.lanes)
+    serving = [(lane.slot, lane.role.http_port) for lane in lanes if isinstance(lane.role, Serving)]
+    return tuple(
+        Target(
+            id=f"{step.name}.{launch}.{index}",
+            alias=step.alias,
+            step=step.name,
+            launch=launch,
+            url_host=bound.nodes[slot].address,
+            port=port,
+        )
+        for index, (slot, port) in enumerate(serving)
+    )
 
 
 class Loads:
@@ -59,15 +83,8 @@ class Loads:
                 self._stop()
 
     def _run(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError):
-            asyncio.run(self._sample())
-
-    async def _sample(self) -> None:
         from shell import sampling  # takes a tenth of a second that no launch should wait for
 
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        self._stop = partial(loop.call_soon_threadsafe, task.cancel)
         file = LineFile(self._samples)
         sampler = sampling.Sampler(
             lambda: self._targets,
@@ -78,6 +95,9 @@ class Loads:
             stall_after_ms=sampling.STALL_AFTER_MS,
         )
         try:
-            await sampler.run(self._token, self._closed.is_set, file.flush)
+            sampling.run(sampler, self._token, self._closed.is_set, file.flush, self._may_be_stopped)
         finally:
             file.close()
+
+    def _may_be_stopped(self, stop: Callable[[], object]) -> None:
+        self._stop = stop

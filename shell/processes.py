@@ -5,6 +5,7 @@ on what they are told.
 """
 
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -51,6 +52,14 @@ class Child:
         except (BrokenPipeError, ValueError):
             return False
         return True
+
+    def offer(self, content: bytes) -> bool:
+        """As `write`, but only when nobody has to wait for it; for at most 4096 bytes that may be lost."""
+        room = select.poll()
+        if self._process.stdin is None or self._process.stdin.closed:
+            return False
+        room.register(self._process.stdin, select.POLLOUT)
+        return bool(room.poll(0)) and self.write(content)
 
     def signal(self, number: int) -> None:
         """To the whole group; KILL also to everything below that has left the group. Nothing when it is gone."""

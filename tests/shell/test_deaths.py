@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from core.layout import lane_log, worker_log
+from core.layout import AttemptPaths, lane_log, worker_log
 from core.plan.task import LaneEnded, Ordered, RankEnded, TaskEnded
-from core.units import NodeName, StepName
-from shell.deaths import MOST_LOGS, death_of, death_words
+from core.supervise.effects import Explain
+from core.supervise.verdict import Completed, NotReadyInTime, ServersFailed, Verdict
+from core.units import Alias, NodeName, StepName
+from shell.deaths import MOST_LOGS, Deaths, death_of, death_words
 
 STEP = StepName("m-0")
 FULL = "(Worker_TP1 pid=7) ERROR 11-30 02:24:56 [multiproc_executor.py:953] OSError: [Errno 28] No space left on device"
@@ -88,3 +91,20 @@ def test_a_cause_far_above_the_end_is_found(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     Path(lane_log(str(tmp_path), STEP, 1, "m-0.r0")).mkdir()
     assert death_of(str(tmp_path), STEP, 1, [], "m-0.r0", None) is None
+
+
+def test_the_verdict_has_the_diagnosis_of_the_launch_that_was_lost_last(tmp_path: Path) -> None:
+    paths = AttemptPaths(root=str(tmp_path))
+    for folder in (paths.logs, paths.tasks):
+        Path(folder).mkdir()
+    deaths = Deaths(paths)
+    write_lane(Path(paths.logs), "m-0.r0", FULL, launch=2)
+    assert deaths.explain(Explain(step=STEP, launch=1, lane=None), [NodeName("n1")], None) == ()
+    assert len(deaths.explain(Explain(step=STEP, launch=2, lane="m-0.r0"), [NodeName("n1")], "0.32.0")) == 3
+    cause = NotReadyInTime(after_ms=5)
+    for launch, found in ((1, None), (2, "disk-full")):
+        verdict = ServersFailed(alias=Alias("m"), step=STEP, launch=launch, cause=cause)
+        encoded = deaths.cause_json(verdict)
+        assert msgspec.json.decode(encoded, type=Verdict) == verdict
+        assert msgspec.json.decode(encoded).get("diagnosis", {}).get("cause") == found
+    assert msgspec.json.decode(deaths.cause_json(Completed())) == {"kind": "completed"}

@@ -130,3 +130,17 @@ def test_a_callback_that_breaks_ends_the_program(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there(reaper: Reaper, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         reaper.spawn(("/no/such/program",), os.environ, str(tmp_path / "log"), lambda code: None)
+
+
+def test_what_is_offered_never_makes_anybody_wait(reaper: Reaper, tmp_path: Path) -> None:
+    told: SimpleQueue[int] = SimpleQueue()
+    deaf = reaper.spawn(python("input(); input()"), os.environ, str(tmp_path / "log"), told.put, stdin="pipe")
+    os.kill(deaf.pid, signal.SIGSTOP)
+    taken = sum(deaf.offer(b"x" * 1023 + b"\n") for _ in range(1000))
+    assert 0 < taken < 1000
+    os.kill(deaf.pid, signal.SIGCONT)
+    assert told.get(timeout=PATIENCE_S) == 0
+    assert not deaf.offer(b"x\n")
+    silent = reaper.spawn(python("pass"), os.environ, str(tmp_path / "log"), told.put)
+    assert told.get(timeout=PATIENCE_S) == 0
+    assert not silent.offer(b"x\n")

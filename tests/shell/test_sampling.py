@@ -1,6 +1,7 @@
 """Sampling servers: what is told, kept and reported; and that a failing reader changes nothing for the next round."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -9,22 +10,30 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
 
-import httpx
 import msgspec
 import pytest
 from typing_extensions import override
 
-from core.endpoint_spec import LoadLine
+from core.endpoint_spec import BackendAddress, LoadLine
+from core.plan.steps import steps_of
 from core.sample import Sample
 from core.supervise.events import ServerStalled
-from core.units import Alias, MonotonicMs, StepName
+from core.units import Alias, MonotonicMs, Port, StepName
 from shell import sampling
-from shell.loads import Loads, Target
+from shell.loads import Loads, Target, targets_of
 from shell.sampling import Sampler
+from tests.core.plan_cases import bound_on, planned
 
 
-def target(name: str = "m-0", launch: int = 1, base_url: str = "http://127.0.0.1:9") -> Target:
-    return Target(id=f"{name}.{launch}.0", alias=Alias("m"), step=StepName(name), launch=launch, base_url=base_url)
+def target(name: str = "m-0", launch: int = 1, port: int = 9) -> Target:
+    return Target(
+        id=f"{name}.{launch}.0",
+        alias=Alias("m"),
+        step=StepName(name),
+        launch=launch,
+        url_host="127.0.0.1",
+        port=Port(port),
+    )
 
 
 def page(running: int, waiting: int, made: int) -> str:
@@ -66,7 +75,7 @@ class Heard:
 
 
 def broken(asked: Target) -> str:
-    raise httpx.ConnectError("refused")
+    raise ConnectionRefusedError("refused")
 
 
 def test_figures_go_to_the_endpoint_and_to_the_file() -> None:
@@ -90,7 +99,7 @@ def test_a_failing_reader_gives_unavailable_and_recovers() -> None:
     heard.round(lambda _: page(3, 1, 200))
     assert heard.states == ["fine", "unavailable", "unavailable", "fine"]
     assert heard.lines[1][1] == LoadLine(id="m-0.1.0", waiting=0, running=0, state="unavailable")
-    assert heard.kept[1].why == "ConnectError: refused"
+    assert heard.kept[1].why == "ConnectionRefusedError: refused"
     assert heard.kept[3].generation_tokens_per_s == pytest.approx(100 / 6, abs=0.1)
 
 
@@ -185,21 +194,23 @@ class _Pages(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def pages() -> Iterator[str]:
+def pages() -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
+    yield server.server_address[1]
     server.shutdown()
     thread.join()
     server.server_close()
 
 
 def test_servers_are_asked_from_the_first_route_until_the_end(
-    pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampling, "EVERY_S", 0.01)
     heard: SimpleQueue[LoadLine] = SimpleQueue()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = listener.getsockname()[1]
     samples = tmp_path / "samples.jsonl"
     with ThreadPoolExecutor(1) as pool:
         running: list[Future[None]] = []
@@ -210,8 +221,8 @@ def test_servers_are_asked_from_the_first_route_until_the_end(
             lambda stall: None,
             lambda work: running.append(pool.submit(work)),
         )
-        loads.watch(Alias("m"), [target("m-0", base_url=pages)])
-        loads.watch(Alias("n"), [target("n-0", base_url=f"{pages}/wrong")])
+        loads.watch(Alias("m"), [target("m-0", port=pages)])
+        loads.watch(Alias("n"), [target("n-0", port=closed)])
         states: dict[str, str] = {}
         while len(states) < 2:
             line = heard.get(timeout=30)
@@ -221,14 +232,16 @@ def test_servers_are_asked_from_the_first_route_until_the_end(
         thread.result(timeout=30)
     assert states == {"m-0.1.0": "fine", "n-0.1.0": "unavailable"}
     kept = [msgspec.json.decode(line, type=Sample) for line in samples.read_bytes().splitlines()]
-    assert {taken.id: taken.why and "404" in taken.why for taken in kept} == {"m-0.1.0": None, "n-0.1.0": True}
+    assert {taken.id: taken.why and "ConnectionRefusedError" in taken.why for taken in kept} == {
+        "m-0.1.0": None,
+        "n-0.1.0": True,
+    }
     assert samples.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_server_that_hangs_does_not_delay_the_end(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
         running: list[Future[None]] = []
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         loads = Loads(
             str(tmp_path / "samples.jsonl"),
             "a token",
@@ -236,22 +249,77 @@ def test_a_server_that_hangs_does_not_delay_the_end(tmp_path: Path) -> None:
             lambda stall: None,
             lambda work: running.append(pool.submit(work)),
         )
-        loads.watch(Alias("m"), [target(base_url=url)])
+        loads.watch(Alias("m"), [target(port=silent.getsockname()[1])])
         connection, _ = silent.accept()
         with connection:
             loads.close()
             loads.close()
-            running[0].result(timeout=sampling.TIMEOUT.read)
+            running[0].result(timeout=sampling.TIMEOUT_S)
     loads.close()
 
 
-def test_a_page_without_an_end_is_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def ask(answer: bytes, stays: bool = False) -> str:
+    """What a server that says this is understood to say."""
+
+    async def both() -> str:
+        served = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            request = await reader.readuntil(b"\r\n\r\n")
+            assert b"Bearer a token\r\n" in request
+            writer.write(answer)
+            if stays:
+                await reader.read()
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            served.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            try:
+                return await sampling.page_of(target(port=server.sockets[0].getsockname()[1]), "a token")
+            finally:
+                await served.wait()
+
+    return asyncio.run(both())
+
+
+@pytest.mark.parametrize("fields", [b"", b"Content-Length: 5\r\n", b"content-type: text/plain\r\ncontent-length:5\r\n"])
+def test_a_page_with_and_without_its_length(fields: bytes) -> None:
+    assert ask(b"HTTP/1.1 200 OK\r\n" + fields + b"\r\na 1\nb") == "a 1\nb"
+
+
+def test_a_server_that_keeps_the_connection_is_not_waited_for() -> None:
+    assert ask(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na 1", stays=True) == "a 1"
+
+
+def test_targets_are_the_servers_of_the_step_with_an_api() -> None:
+    plan = planned([{"resources": {"nodes": 2}, "topology": {"pipeline_parallel": 2, "nodes_per_replica": 2}}, {}])
+    bound = bound_on(plan.unwrap(), gpus=8).unwrap()
+    first, second, *others = steps_of(bound)
+    (leader,) = targets_of(bound, first, 1)
+    assert (leader.id, leader.alias, leader.launch) == ("m0-0.1.0", "m0", 1)
+    assert leader.address == BackendAddress(id="m0-0.1.0", url_host=bound.nodes[0].address, port=leader.port)
+    targets = [target for step in (second, *others) for target in targets_of(bound, step, 3)]
+    assert {target.id for target in targets} == {f"{step.name}.3.0" for step in (second, *others)}
+    assert len({(target.url_host, target.port) for target in [leader, *targets]}) == len(targets) + 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.1 404 Not Found\r\n\r\n", "404 Not Found"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort", "ends after 5 of 50 bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\nx", "invalid literal"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 11, "longer than 10 bytes"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" + b"x" * 11, "longer than 10 bytes"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "answers 'SSH"),
+        (b"HTTP/1.1 200", "bytes read"),
+        (b"", "bytes read"),
+    ],
+)
+def test_what_is_no_page(answer: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "LONGEST_PAGE", 10)
-
-    async def ask() -> str:
-        transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"x" * 11))
-        async with httpx.AsyncClient(transport=transport) as client:
-            return await sampling.page_of(client, target())
-
-    with pytest.raises(ValueError, match="longer than 10 bytes"):
-        asyncio.run(ask())
+    with pytest.raises((ValueError, EOFError), match=why):
+        ask(answer)
