@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.marks import read_marks
 from bench.node_meter import BatchRun, metered, watch_batch
 from bench.peer import add_peer_option, find_peer
 from tests.slurm.cluster import USERS, Cluster
@@ -133,8 +134,7 @@ class Site:
 
     def marked(self, what: str) -> list[int]:
         """When the servers wrote this down."""
-        lines = [line.split() for line in self.marks.read_text().splitlines()]
-        return sorted(int(at) for said, at in lines if said == what)
+        return sorted(mark.at_ns for mark in read_marks(self.marks) if mark.what == what)
 
 
 def submit_ours(site: Site) -> Submitted:

@@ -1,7 +1,8 @@
 """A stand-in for ``vllm serve`` that is there at once and answers at once, so that only the cost around it is left.
 
 ``instant_server.py --marks FILE serve MODEL --served-model-name NAME … --host H --port P [--headless] …``: other
-options are ignored. Lines in FILE say when it was launched and when a chat was asked for: ``launched NS``, ``chat NS``.
+options are ignored. Lines in FILE say when and as which process it was launched, asked for a chat and told to end:
+``launched NS PID``, ``chat NS PID``, ``term NS PID``.
 Standard library only, and little of it: its own start must not be what is measured.
 """
 
@@ -13,7 +14,7 @@ import socket
 import sys
 import time
 
-_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
 
 
 def main(argv):
@@ -23,7 +24,7 @@ def main(argv):
         return
     marks = argv[argv.index("--marks") + 1]
     mark(marks, "launched")
-    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))
+    signal.signal(signal.SIGTERM, lambda number, frame: end(marks))
     if "--headless" in argv:
         while True:
             signal.pause()
@@ -46,8 +47,14 @@ def words_after(argv, option):
 def mark(path, what):
     """Write down that this happens now."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    os.write(descriptor, f"{what} {time.time_ns()}\n".encode())
+    os.write(descriptor, f"{what} {time.time_ns()} {os.getpid()}\n".encode())
     os.close(descriptor)
+
+
+def end(path):
+    """At once."""
+    mark(path, "term")
+    os._exit(0)
 
 
 def serve(host, port, names, marks):
@@ -78,7 +85,7 @@ def read(connection, waiting, names, marks):
             if path == "/v1/chat/completions":
                 mark(marks, "chat")
             body = json.dumps(answer(path, names)).encode()
-            connection.sendall(_HEAD.format(len(body)).encode() + body)
+            connection.sendall(HEAD.format(len(body)).encode() + body)
     except OSError:
         return False
     waiting[connection] = data

@@ -3,6 +3,10 @@
 One thread owns the state. Everything else (reaper, probes, signal handlers) only puts events on the queue, so there are
 no locks to get wrong. Each event is on disk before it has an effect, so a crash never loses a cause, and replaying the
 journal through `step` gives the same states. At most one timer is pending.
+
+When hundreds of servers come up or go at once, what endpoints and the readiness file are told changes with each of
+them, and all of it is told each time. So these two effects wait while there is more news, but never for longer than
+until the next other effect: the client works when all routes are told.
 """
 
 import time
@@ -13,13 +17,13 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from core.codec import compact_json
-from core.supervise.effects import Effect, WakeAt
+from core.supervise.effects import Effect, PublishReadiness, Route, WakeAt
 from core.supervise.events import Event, TimerFired
 from core.supervise.plan import SupervisePlan
 from core.supervise.state import Finished, State
 from core.supervise.step import begin, step
 from core.supervise.verdict import Verdict
-from core.units import MonotonicMs
+from core.units import Alias, MonotonicMs
 
 Call: TypeAlias = Callable[[], None]
 """Work for the thread that owns the state, which alone may start processes; not an event and not in the journal."""
@@ -55,6 +59,7 @@ class Interpreter:
         self._journal = journal
         self._inbox: SimpleQueue[Event | Call] = SimpleQueue()
         self._wake_at: MonotonicMs | None = None
+        self._newest: dict[Alias | None, Route | PublishReadiness] = {}
 
     def put(self, item: Event | Call) -> None:
         """Hand in an event, or work for the owning thread. Safe from signal handlers and other threads."""
@@ -67,16 +72,33 @@ class Interpreter:
         state, effects = begin(self._plan, begun.at)
         while True:
             for effect in effects:
-                if isinstance(effect, WakeAt):
-                    self._wake_at = effect.at
-                else:
-                    world.carry_out(effect)
+                self._carry_out(world, effect)
+            if isinstance(state.phase, Finished) or self._inbox.empty():
+                self._catch_up(world)
             if isinstance(state.phase, Finished):
                 return state.phase.verdict
             event = self._next_event()
             self._journal(compact_json(event))
             before, (state, effects) = state, step(self._plan, state, event)
             world.observe(before, state, event.at)
+
+    def _carry_out(self, world: World, effect: Effect) -> None:
+        match effect:
+            case WakeAt(at=at):
+                self._wake_at = at
+            case Route(alias=alias):
+                self._newest[alias] = effect
+            case PublishReadiness():
+                self._newest[None] = effect
+            case _:
+                self._catch_up(world)
+                world.carry_out(effect)
+
+    def _catch_up(self, world: World) -> None:
+        """Carry out the newest of what has waited."""
+        waiting, self._newest = self._newest, {}
+        for effect in waiting.values():
+            world.carry_out(effect)
 
     def _next_event(self) -> Event:
         while True:

@@ -115,8 +115,7 @@ def probes_of(plan: BoundPlan, step: Step) -> tuple[Probe, ...]:
             readiness_path=deployment.readiness_path,
             names=(deployment.served_name, replica.identity),
         )
-        for replica in deployment.replicas
-        if replica.index in step.replicas
+        for replica in (deployment.replicas[index] for index in step.replicas)
         for lane in replica.lanes
         if isinstance(lane.role, Serving)
     )

@@ -12,7 +12,9 @@ from core.supervise.effects import (
     CheckResult,
     Effect,
     ProbeServer,
+    PublishReadiness,
     ReleaseClient,
+    Route,
     SignalClient,
     SignalEndpoint,
     SignalServer,
@@ -161,6 +163,20 @@ def test_calls_run_in_the_owning_thread_and_are_not_written() -> None:
     world.interpreter.run(world)
     assert ran == [threading.get_ident()]
     assert len(world.seen) == len(world.lines) - 1
+
+
+def test_routes_of_a_burst_are_told_once_and_before_the_client_works() -> None:
+    """All servers of a plan come up at once: what endpoints are told does not grow with the square of their number."""
+    world = Obedient()
+    world.interpreter = Interpreter(read_plan(["model writer units=40", "limits probe_every_ms=5 grace_ms=20"]), list)
+    world.interpreter.run(world)
+    before_work = world.done[: world.done.index(ReleaseClient())]
+    routes = [effect for effect in before_work if isinstance(effect, Route)]
+    assert len(routes) < 5
+    assert len(routes[-1].backends) == 40
+    assert [len(e.ready) for e in before_work if isinstance(e, PublishReadiness)][-1] == 40
+    last = [effect for effect in world.done if isinstance(effect, Route | PublishReadiness)][-2:]
+    assert [len(e.backends if isinstance(e, Route) else e.ready) for e in last] == [0, 0]
 
 
 def test_nothing_is_done_about_an_event_that_cannot_be_written() -> None:
