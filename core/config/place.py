@@ -1,5 +1,7 @@
 """Where a rule stands in the file, and which fields it can trust."""
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 
 from core.config.located import Located
@@ -7,11 +9,36 @@ from core.config.tree import child
 from core.problem import At
 
 
+class Unsound(msgspec.Struct, frozen=True, kw_only=True):
+    """Paths that could not be read, and all paths above them: asking costs as much as the path is deep."""
+
+    paths: frozenset[str] = frozenset()
+    above: frozenset[str] = frozenset()
+
+    def touches(self, path: str) -> bool:
+        """Whether something at, in or around `path` could not be read."""
+        return path in self.above or any(outer in self.paths for outer in _outwards(path))
+
+
+def unsound(broken: Iterable[str]) -> Unsound:
+    """From the paths that could not be read."""
+    paths = frozenset(broken)
+    return Unsound(paths=paths, above=frozenset(outer for path in paths for outer in _outwards(path)))
+
+
+def _outwards(path: str) -> Iterator[str]:
+    """``a.b[0]``, ``a.b``, ``a`` and the whole file."""
+    yield path
+    while path:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        yield path
+
+
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A path in an authored file. `broken` are paths that could not be read: no rule must judge what is there."""
+    """A path in an authored file. No rule must judge what is `unsound`."""
 
     file: Located[None]
-    broken: tuple[str, ...]
+    unsound: Unsound = Unsound()
     path: str = ""
 
     def at(self, name: str = "") -> At:
@@ -21,25 +48,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def into(self, name: str) -> "Place":
         """The place of a field; ``a.b`` goes down two levels."""
         path = child(self.path, name) if name else self.path
-        return Place(file=self.file, broken=self.broken, path=path)
+        return Place(file=self.file, unsound=self.unsound, path=path)
 
     def item(self, name: str, index: int) -> "Place":
         """The place of an element of the list `name`."""
-        return Place(file=self.file, broken=self.broken, path=f"{child(self.path, name)}[{index}]")
+        return Place(file=self.file, unsound=self.unsound, path=f"{child(self.path, name)}[{index}]")
 
     def sound(self, *names: str) -> bool:
         """Whether all these fields, or this place itself, were read without a problem."""
-        paths = [child(self.path, name) for name in names] or [self.path]
-        return not any(_touches(bad, path) for bad in self.broken for path in paths)
+        return not any(self.unsound.touches(child(self.path, name) if name else self.path) for name in names or ("",))
 
     def given(self, name: str) -> bool:
         """Whether the author wrote the field, even with its default value."""
         return self.file.line_of(child(self.path, name)) is not None
-
-
-def _touches(bad: str, path: str) -> bool:
-    return bad == path or _inside(bad, path) or _inside(path, bad)
-
-
-def _inside(path: str, outer: str) -> bool:
-    return not outer or path.startswith((f"{outer}.", f"{outer}["))

@@ -1,13 +1,12 @@
 """Bytes of authored files → checked values with their lines, or every problem of the file at once, in its order."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
-from returns.result import Success
 
 from core.config.located import Located
-from core.config.place import Place
+from core.config.place import Place, Unsound, unsound
 from core.config.profile import Profile, ProfileCatalog
 from core.config.profile_rules import catalog_problems, choose_cluster
 from core.config.raw import parse
@@ -15,10 +14,10 @@ from core.config.rules import run_problems
 from core.config.run_config import RunConfig
 from core.config.shape import shape
 from core.config.tree import Leaf, Mapping, Node, Sequence, child, lines_of
-from core.outcome import Outcome, refuse
+from core.outcome import Outcome, unless
 from core.problem import At, ForbiddenSyntax, Problem, Problems
 
-__all__ = ["Profile", "choose_cluster", "read_profile_catalog", "read_run_file"]
+__all__ = ["Profile", "choose_cluster", "draft_run_file", "read_profile_catalog", "read_run_file"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -26,37 +25,59 @@ _TEMPLATES = ("builder.inline", "client.command")
 """Where ``${…}`` is text for somebody else: prompts and templates, and words for a program that may be a shell."""
 
 
-def read_run_file(source_name: str, content: bytes) -> Outcome[Located[RunConfig]]:
+class Draft(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A file as far as it can be read, and all that is wrong with it. What is `unsound` are stand-ins."""
+
+    located: Located[T]
+    unsound: Unsound
+    problems: Problems
+
+    @property
+    def place(self) -> Place:
+        """The whole file, for further rules."""
+        file = Located(value=None, source=self.located.source, lines=self.located.lines)
+        return Place(file=file, unsound=self.unsound)
+
+
+def draft_run_file(source_name: str, content: bytes) -> Draft[RunConfig]:
     """A run file, YAML or JSON by the ending of its name, else by its first character.
 
-    Errors: all problems of syntax; or else all of form and rules, by line.
+    Problems: all of syntax; or else all of form and rules, by line.
     """
-    return _read(source_name, content, RunConfig, run_problems, _TEMPLATES)
+    return _draft(source_name, content, RunConfig, run_problems, _TEMPLATES)
+
+
+def read_run_file(source_name: str, content: bytes) -> Outcome[Located[RunConfig]]:
+    """A run file without problems."""
+    return _finished(draft_run_file(source_name, content))
 
 
 def read_profile_catalog(source_name: str, content: bytes) -> Outcome[Located[ProfileCatalog]]:
     """A profile catalog, by the same rules as a run file."""
-    return _read(source_name, content, ProfileCatalog, catalog_problems, ())
+    return _finished(_draft(source_name, content, ProfileCatalog, catalog_problems, ()))
 
 
-def _read(
+def _finished(draft: Draft[T]) -> Outcome[Located[T]]:
+    return unless(draft.problems, draft.located)
+
+
+def _draft(
     source: str,
     content: bytes,
     kind: type[T],
     rules: Callable[[T, Place], Iterator[Problem]],
     templates: tuple[str, ...],
-) -> Outcome[Located[T]]:
+) -> Draft[T]:
     parsed = parse(source, content)
-    if not parsed.whole:
-        return refuse(*_in_order(parsed.problems))
     shaped = shape(source, parsed.root, kind)
-    file = Located(value=None, source=source, lines=lines_of(parsed.root))
-    ruled = tuple(rules(shaped.value, Place(file=file, broken=shaped.broken)))
+    located = Located(value=shaped.value, source=source, lines=lines_of(parsed.root))
+    if not parsed.whole:
+        return Draft(located=located, unsound=unsound(("",)), problems=_in_order(parsed.problems))
+    known = Draft(located=located, unsound=unsound(shaped.broken), problems=())
+    ruled = tuple(rules(shaped.value, known.place))
     variables = tuple(_interpolations(source, parsed.root, "", 1, templates))
-    problems = (*parsed.problems, *variables, *shaped.problems, *ruled)
-    if problems:
-        return refuse(*_in_order(problems))
-    return Success(Located(value=shaped.value, source=source, lines=file.lines))
+    problems = _in_order((*parsed.problems, *variables, *shaped.problems, *ruled))
+    return Draft(located=located, unsound=known.unsound, problems=problems)
 
 
 def _in_order(problems: Problems) -> Problems:
