@@ -92,7 +92,7 @@ def authored(model: Path, server: Mapping[str, Any]) -> dict[str, Any]:
                 "model_alias": "m",
                 "model": str(model),
                 "served_model_name": "m",
-                "server": quick | server,
+                "server": {**quick, **server},
                 "resources": {"nodes": len(NODES)},
                 "topology": {"tensor_parallel": GPUS},
             }
@@ -220,7 +220,7 @@ def _cost(batch: BatchRun, site: Site, cpu_s: float, programs: Mapping[str, int]
 
 def median(costs: Sequence[Cost]) -> Cost:
     """Of every figure for itself."""
-    return Cost(*(statistics.median(figures) for figures in zip(*costs, strict=True)))  # type: ignore[arg-type]
+    return Cost(*(statistics.median(figures) for figures in zip(*costs, strict=True)))
 
 
 def table(ours: Cost, peer: Cost | None) -> str:
@@ -239,7 +239,7 @@ def table(ours: Cost, peer: Cost | None) -> str:
     for words, name in rows.items():
         mine = getattr(ours, name)
         theirs = None if peer is None else getattr(peer, name)
-        ratio = f"{theirs / mine:.1f}" if theirs and mine else ""
+        ratio = "" if theirs is None or not mine else f"{theirs / mine:.1f}"
         lines.append(f"| {words} | {_figure(mine)} | {_figure(theirs)} | {ratio} |")
     return "\n".join(lines)
 
@@ -247,7 +247,7 @@ def table(ours: Cost, peer: Cost | None) -> str:
 def _figure(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.2f}" if isinstance(value, float) and not value.is_integer() else f"{value:.0f}"
+    return f"{value:.0f}" if value == round(value) else f"{value:.2f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

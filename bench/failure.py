@@ -156,7 +156,7 @@ class Deaths(NamedTuple):
 
     median: float
     worst: float
-    count: int
+    deaths: int
 
 
 def summary(figures: Sequence[float]) -> Deaths:
@@ -227,7 +227,7 @@ def table(rows: Mapping[str, Sequence[float] | float]) -> str:
             lines.append(f"| {name} | {found:.2f} | | |")
         else:
             deaths = summary(found)
-            lines.append(f"| {name} | {deaths.median:.1f} | {deaths.worst:.1f} | {deaths.count} |")
+            lines.append(f"| {name} | {deaths.median:.1f} | {deaths.worst:.1f} | {deaths.deaths} |")
     return "\n".join(lines)
 
 

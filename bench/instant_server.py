@@ -17,7 +17,7 @@ import time
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
 
 
-def main(argv):
+def main(argv: list[str]) -> None:
     """Serve until TERM, or say which vLLM this would be."""
     if "serve" not in argv:
         print("0.22.0")
@@ -32,7 +32,7 @@ def main(argv):
     serve(words_after(argv, "--host")[0], int(words_after(argv, "--port")[0]), names, marks)
 
 
-def words_after(argv, option):
+def words_after(argv: list[str], option: str) -> list[str]:
     """The values of ``--option A B``, or of ``--option=A``."""
     for index, word in enumerate(argv):
         if word.startswith(f"{option}="):
@@ -44,38 +44,40 @@ def words_after(argv, option):
     return []
 
 
-def mark(path, what):
+def mark(path: str, what: str) -> None:
     """Write down that this happens now."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(descriptor, f"{what} {time.time_ns()} {os.getpid()}\n".encode())
     os.close(descriptor)
 
 
-def end(path):
+def end(path: str) -> None:
     """At once."""
     mark(path, "term")
     os._exit(0)
 
 
-def serve(host, port, names, marks):
+def serve(host: str, port: int, names: list[str], marks: str) -> None:
     """One thread answers all connections, one request after the other."""
     listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     watched = selectors.DefaultSelector()
     watched.register(listening, selectors.EVENT_READ)
-    waiting = {}
+    waiting: dict[socket.socket, bytes] = {}
     while True:
         for key, _ in watched.select():
-            if key.fileobj is listening:
+            connection = key.fileobj
+            assert isinstance(connection, socket.socket)
+            if connection is listening:
                 connection = listening.accept()[0]
                 waiting[connection] = b""
                 watched.register(connection, selectors.EVENT_READ)
-            elif not read(key.fileobj, waiting, names, marks):
-                watched.unregister(key.fileobj)
-                del waiting[key.fileobj]
-                key.fileobj.close()
+            elif not read(connection, waiting, names, marks):
+                watched.unregister(connection)
+                del waiting[connection]
+                connection.close()
 
 
-def read(connection, waiting, names, marks):
+def read(connection: socket.socket, waiting: dict[socket.socket, bytes], names: list[str], marks: str) -> bool:
     """Answer what is whole; False when the client is gone."""
     try:
         content = connection.recv(1 << 16)
@@ -92,7 +94,7 @@ def read(connection, waiting, names, marks):
     return bool(content)
 
 
-def first_request(data):
+def first_request(data: bytes) -> tuple[str, bytes] | None:
     """The path of the first whole request, and the bytes behind it."""
     head, found, rest = data.partition(b"\r\n\r\n")
     if not found:
@@ -103,13 +105,13 @@ def first_request(data):
     return (lines[0].split(" ")[1], rest[length:]) if len(rest) >= length else None
 
 
-def answer(path, names):
+def answer(path: str, names: list[str]) -> dict[str, object]:
     """The smallest that clients are content with."""
     if path == "/v1/models":
         return {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    common = {"id": "1", "created": 1, "model": names[0], "usage": usage}
-    choice = {"index": 0, "finish_reason": "stop"}
+    usage: dict[str, object] = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    common: dict[str, object] = {"id": "1", "created": 1, "model": names[0], "usage": usage}
+    choice: dict[str, object] = {"index": 0, "finish_reason": "stop"}
     if path == "/v1/chat/completions":
         message = {"role": "assistant", "content": "done"}
         return common | {"object": "chat.completion", "choices": [choice | {"message": message}]}

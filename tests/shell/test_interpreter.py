@@ -168,7 +168,8 @@ def test_calls_run_in_the_owning_thread_and_are_not_written() -> None:
 def test_routes_of_a_burst_are_told_once_and_before_the_client_works() -> None:
     """All servers of a plan come up at once: what endpoints are told does not grow with the square of their number."""
     world = Obedient()
-    world.interpreter = Interpreter(read_plan(["model writer units=40", "limits probe_every_ms=5 grace_ms=20"]), list)
+    plan = read_plan(["model writer units=40", "limits probe_every_ms=5 grace_ms=20"])
+    world.interpreter = Interpreter(plan, world.lines.append)
     world.interpreter.run(world)
     before_work = world.done[: world.done.index(ReleaseClient())]
     routes = [effect for effect in before_work if isinstance(effect, Route)]
