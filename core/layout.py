@@ -137,6 +137,11 @@ def facts_log(logs: str, node: str) -> str:
     return f"{logs}/facts.{node}.log"
 
 
+def facts_step_log(logs: str, number: int) -> str:
+    """What the job step says that gathers facts; numbers count the times that facts were asked for in an attempt."""
+    return f"{logs}/facts.{number}.srun.log"
+
+
 def node_facts(facts: str, node: str) -> str:
     """What one node says about itself."""
     return f"{facts}/{node}.json"
@@ -206,6 +211,15 @@ class RunPaths(msgspec.Struct, frozen=True, kw_only=True):
     def submission(self, number: int) -> SubmissionPaths:
         """One submission; numbers count from 1."""
         return SubmissionPaths(root=f"{self.submissions}/{number}")
+
+    @property
+    def absences(self) -> str:
+        """Since when tasks have been missing in the queue: what one look cannot know."""
+        return f"{self.root}/absences.json"
+
+    def retry(self, submission: int) -> str:
+        """What a submission that is a retry was for; created once, before its intent."""
+        return f"{self.root}/retries/{submission}.json"
 
     def shard(self, shard: int) -> str:
         """Everything of one shard."""

@@ -232,10 +232,11 @@ class NodeCountMismatch(msgspec.Struct, frozen=True, kw_only=True, tag="node-cou
 
 
 class FactsMissing(msgspec.Struct, frozen=True, kw_only=True, tag="facts-missing", tag_field="code"):
-    """A node did not report."""
+    """A node did not report. `advice` is what to do about the reason, where it is known."""
 
     at: At
     reason: str
+    advice: str | None = None
 
 
 class DevicesTooFew(msgspec.Struct, frozen=True, kw_only=True, tag="devices-too-few", tag_field="code"):
@@ -309,6 +310,12 @@ class CommandMissing(msgspec.Struct, frozen=True, kw_only=True, tag="command-mis
     at: At
     command: str
     folder: str | None
+
+
+class PyxisMissing(msgspec.Struct, frozen=True, kw_only=True, tag="pyxis-missing", tag_field="code"):
+    """Servers shall run in containers of Pyxis, and `srun` does not know its options."""
+
+    at: At
 
 
 class SecretNotSet(msgspec.Struct, frozen=True, kw_only=True, tag="secret-not-set", tag_field="code"):
@@ -417,6 +424,7 @@ Problem: TypeAlias = (
     | LimitTooLow
     | VersionUnfit
     | CommandMissing
+    | PyxisMissing
     | SecretNotSet
     | HubModelMissing
     | ClaimMissing

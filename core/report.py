@@ -159,8 +159,8 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             )
         case p.CommandFailed(command=command, reason=reason):
             return f"{command!r} failed: {reason}", "check that Slurm's commands work there, and scheduler.bin_path"
-        case p.FactsMissing(reason=reason):
-            return f"the node did not report: {reason}", "exclude the node, or look at its log"
+        case p.FactsMissing(reason=reason, advice=advice):
+            return f"the node did not report: {reason}", advice or "exclude the node, or look at its log"
         case p.DevicesTooFew(planned=planned, found=found):
             return (
                 f"{counted(found, 'GPU')} visible, {planned} planned",
@@ -192,6 +192,12 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             return (
                 f"there is no command {command!r} in {folder or 'the PATH'}",
                 "submit on a host of the cluster, or set scheduler.bin_path of the profile",
+            )
+        case p.PyxisMissing():
+            return (
+                "Pyxis is not installed: srun knows no option --container-image",
+                "ask the site for the Pyxis plug-in of Slurm, or use container: apptainer, or container: none with "
+                "vLLM on the nodes",
             )
         case p.SecretNotSet(name=name):
             return f"the variable {name!r} is not set", f"export {name} before you submit; it is not written down"

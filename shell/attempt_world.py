@@ -118,7 +118,7 @@ class AttemptWorld:
     # --- the client ---------------------------------------------------------------------------------------------
 
     def _start_client(self) -> None:
-        argv = (sys.executable, "-m", "shell.client", "--spec", self._paths.client)
+        argv = (sys.executable, "-P", "-m", "shell.client", "--spec", self._paths.client)
         log = f"{self._paths.logs}/client.log"
         environ = client_environment(self._bound.bundle)
         self._client = self._reaper.spawn(argv, environ, log, self._client_ended, stdin="pipe")
@@ -205,8 +205,10 @@ class AttemptWorld:
         make_folder(folder)
         request = FactsRequest(paths=(), executables=(), ask_vllm_version=False, output_dir=folder)
         write_atomic(f"{folder}.request.json", canonical_json(request))
-        slots = self._steps[asked.step].slots
-        self._launcher.facts(f"{folder}.request.json", [self._bound.nodes[slot].name for slot in slots])
+        step = self._steps[asked.step]
+        image = next(d.server.image for d in self._plan.deployments if d.alias == step.alias)
+        nodes = [self._bound.nodes[slot].name for slot in step.slots]
+        self._launcher.facts(f"{folder}.request.json", nodes, image)
 
     def on_facts_exit(self, code: int) -> None:
         """In the reaper's thread: the owning thread goes on with it."""
@@ -233,7 +235,7 @@ class AttemptWorld:
     # --- endpoints ----------------------------------------------------------------------------------------------
 
     def _start_endpoint(self, alias: Alias, launch: int) -> None:
-        argv = (sys.executable, "-m", "shell.endpoint", "--config", self._paths.endpoint(alias))
+        argv = (sys.executable, "-P", "-m", "shell.endpoint", "--config", self._paths.endpoint(alias))
         log = f"{self._paths.logs}/endpoint-{alias}.{launch}.log"
         self._endpoints[alias, launch] = self._reaper.spawn(
             argv,

@@ -1,25 +1,25 @@
 """One attempt from its beginning to its end: facts, bind, supervision, result."""
 
+import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import Literal
+from queue import SimpleQueue
 
 import msgspec
 from returns.pipeline import is_successful
 from returns.result import Success
 
-from core.codec import canonical_json, compact_json
+from core.codec import compact_json
 from core.layout import AttemptPaths, RunPaths
 from core.outcome import Outcome, problems_of
 from core.plan.advice import advice, advice_words
 from core.plan.bind import bind
 from core.plan.bound import Attempt, BoundPlan
-from core.plan.judge import facts_request
 from core.plan.model import RunPlan
+from core.plan.rounds import facts_rounds
 from core.plan.server_args import SERVER_TOKEN
 from core.plan.shards import Shard, shard_of
 from core.problem import At, Problems, UnknownName
@@ -30,10 +30,11 @@ from core.supervise.rules import attempt_state, exit_code, supervise_plan
 from core.supervise.story import verdict_words
 from core.supervise.verdict import Completed, OutOfTime, Verdict
 from core.units import NodeName, StepName
-from shell.attempt_world import AttemptWorld, read_facts
+from shell.attempt_world import AttemptWorld
 from shell.attempts import AttemptRecord, new_attempt, new_token, write_record
 from shell.deaths import Deaths
 from shell.fetching import News, fetch_models
+from shell.gathering import gather_facts
 from shell.interpreter import Interpreter, monotonic_ms
 from shell.jobs import Job, local_job, slurm_job
 from shell.launch import Launcher
@@ -46,7 +47,6 @@ from shell.start_files import write_start_files
 from shell.store import append_line, open_journal, write_atomic
 
 EX_UNAVAILABLE, EX_SOFTWARE, EX_CONFIG = 69, 70, 78
-FACTS_TIMEOUT_S = 120.0
 
 
 class _Exits:
@@ -103,7 +103,8 @@ def run_attempt(root: str, shard: int, scratch: str, local: bool) -> int:
 
     def say(text: str) -> None:
         story.append(f"{time.monotonic() - clock:7.1f} s  {text}")
-        print(story[-1], flush=True)
+        with contextlib.suppress(OSError):  # nobody reads it any more, or the disk of the job's log is full
+            print(story[-1], flush=True)
 
     say(f"shard {shard}, attempt {number}, on {place.words}: {paths.root}")
     work = _Work(run, record, plan, shard_of(plan.invocation.num_records, plan.request.array_count, shard), place)
@@ -193,18 +194,12 @@ class _Work:
         rehearsal, hosts = self._record.rehearsal, self._job.hosts
         if len(hosts) < self._plan.request.nodes:
             return bind(self._plan, hosts, (), attempt, self._record.bundle, rehearsal)
-        request = facts_request(self._plan, rehearsal, paths.facts)
-        write_atomic(paths.facts_request, canonical_json(request))
-        launcher.facts(paths.facts_request, hosts)
-        stopped = _wait(exits.early)
-        if stopped != "gathered":
-            launcher.stop_facts()
-            while _wait(exits.early) not in ("gathered", "late"):
-                continue
-        if isinstance(stopped, int):
-            return stopped
-        facts = read_facts(paths.facts, hosts)
-        bound = bind(self._plan, hosts, facts, attempt, self._record.bundle, rehearsal)
+        rounds = facts_rounds(self._plan, rehearsal, paths.facts)
+        gathered = gather_facts(rounds, hosts, paths, launcher, exits.early, say)
+        if isinstance(gathered, int):
+            return gathered
+        facts, silent = gathered
+        bound = bind(self._plan, hosts, facts, attempt, self._record.bundle, rehearsal, silent)
         for said in advice(self._plan, facts) if is_successful(bound) else ():
             say(f"warning: {advice_words(said)}")
         return bound
@@ -249,16 +244,8 @@ class _Work:
 
 def _on_signals(act: Callable[[int], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, lambda got, _: act(got))
-
-
-def _wait(early: News) -> Literal["gathered", "late"] | int:
-    """Until all nodes have reported, or time is over: then what is there must do. Else the signal to stop."""
-    try:
-        said = early.get(timeout=FACTS_TIMEOUT_S)
-    except Empty:
-        return "late"
-    return said if isinstance(said, int) else "gathered"
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+            signal.signal(number, lambda got, _: act(got))
 
 
 def _stopped(number: int, say: Callable[[str], None]) -> _Ended:

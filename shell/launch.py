@@ -25,11 +25,11 @@ class ExitListener(Protocol):
 class Launcher(Protocol):
     """Carries job steps. Call it from one thread that lives as long as the controller. Nothing here waits."""
 
-    def facts(self, request_path: str, nodes: Sequence[NodeName]) -> None:
-        """Let every node say what it has; answered by `on_facts_exit`."""
+    def facts(self, request_path: str, nodes: Sequence[NodeName], image: str | None) -> None:
+        """Let these nodes say what they have, and what there is in the image; answered by `on_facts_exit`."""
 
     def stop_facts(self) -> None:
-        """End the gathering of facts now; answered by `on_facts_exit`."""
+        """End every gathering of facts now; each is answered by `on_facts_exit`."""
 
     def serve(self, step: Step, launch: int, plan: BoundPlan, plan_path: str) -> None:
         """Start a step: one node worker per node, all reading `plan_path`; answered by `on_step_exit`, also when

@@ -69,26 +69,25 @@ class LocalLauncher:
         self._environ = {name: value for name, value in environ.items() if not name.startswith("SLURM")}
         self._kill_wait_s = kill_wait_s
         self._steps: dict[tuple[str, int], LocalStep] = {}
-        self._facts: LocalStep | None = None
+        self._facts: list[LocalStep] = []
         self._next_step_id = 0
         make_folder(job.tasks)
         make_folder(job.logs)
 
-    def facts(self, request_path: str, nodes: Sequence[NodeName]) -> None:
-        """See `Launcher`."""
+    def facts(self, request_path: str, nodes: Sequence[NodeName], image: str | None) -> None:
+        """See `Launcher`. Nothing is played of images."""
         chosen = [node for node in self._job.nodes if node.name in set(nodes)]
         names = [node.name for node in chosen]
-        self._facts = LocalStep(
-            names, self._kill_wait_s, _no_task, self._listener.on_facts_exit, kill_on_bad_exit=False
-        )
+        step = LocalStep(names, self._kill_wait_s, _no_task, self._listener.on_facts_exit, kill_on_bad_exit=False)
+        self._facts.append(step)
         for node, environ in zip(chosen, self._environments(chosen), strict=True):
             options = ("--request", request_path, "--address", node.address, "--devices", str(node.devices))
-            self._start(self._facts, node, ("facts", *options), environ, facts_log(self._job.logs, node.name))
+            self._start(step, node, ("facts", *options), environ, facts_log(self._job.logs, node.name))
 
     def stop_facts(self) -> None:
         """See `Launcher`."""
-        if self._facts is not None:
-            self._facts.signal("TERM")
+        for step in self._facts:
+            step.signal("TERM")
 
     def serve(self, step: Step, launch: int, plan: BoundPlan, plan_path: str) -> None:
         """See `Launcher`."""

@@ -11,10 +11,12 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from core.layout import facts_step_log
 from core.plan.bound import BoundPlan
 from core.plan.job_steps import StepSite, facts_step, server_step
 from core.plan.process_env import join_path
 from core.plan.steps import Step
+from core.slurm.containers import outer_environment
 from core.slurm.environ import step_environment
 from core.slurm.srun import StepRequest, serve_srun
 from core.slurm.srun_says import read_srun_line
@@ -51,20 +53,22 @@ class SrunLauncher:
         path = join_path(site.bundle, inherited.get("PYTHONPATH", ""))
         self._environ = inherited | {"PYTHONPATH": path}
         self._steps: dict[tuple[StepName, int], Child] = {}
-        self._facts: Child | None = None
+        self._facts: list[Child] = []
         self._asked_for_facts = 0
 
-    def facts(self, request_path: str, nodes: Sequence[NodeName]) -> None:
+    def facts(self, request_path: str, nodes: Sequence[NodeName], image: str | None) -> None:
         """See `Launcher`."""
         self._asked_for_facts += 1
-        request = facts_step(self._site, request_path, nodes, self._asked_for_facts)
-        log = f"{self._site.attempt.logs}/facts.{self._asked_for_facts}.srun.log"
-        self._facts = self._start(request, log, _no_task, self._listener.on_facts_exit)
+        request = facts_step(self._site, request_path, nodes, image, self._asked_for_facts)
+        log = facts_step_log(self._site.attempt.logs, self._asked_for_facts)
+        child = self._start(request, log, _no_task, self._listener.on_facts_exit)
+        self._facts += [] if child is None else [child]
 
     def stop_facts(self) -> None:
         """See `Launcher`."""
-        if self._facts is not None:
-            self._end(self._facts)
+        for child in self._facts:
+            if not child.gone:
+                self._end(child)
 
     def serve(self, step: Step, launch: int, plan: BoundPlan, plan_path: str) -> None:
         """See `Launcher`."""
@@ -104,8 +108,9 @@ class SrunLauncher:
             if command.host_list is not None:
                 write_atomic(command.host_list.path, command.host_list.text.encode())
             output = _Log(log, task_ended)
+            environ = outer_environment(request.container, self._environ)
             return self._reaper.spawn(
-                command.argv, self._environ, log, on_exit=step_ended, on_line=output.hear, errors="lines"
+                command.argv, environ, log, on_exit=step_ended, on_line=output.hear, errors="lines"
             )
         except OSError as error:
             with contextlib.suppress(OSError), open(log, "a") as file:

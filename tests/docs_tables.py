@@ -217,6 +217,7 @@ EXAMPLES: tuple[p.Problem, ...] = (
     p.CommandMissing(
         at=At(source="cluster small", path="scheduler.bin_path"), command="sbatch", folder="/opt/slurm/bin"
     ),
+    p.PyxisMissing(at=At(source="cluster small", path="container")),
     p.SecretNotSet(at=At(source="run file", path="deployments[0].server.environment.HF_TOKEN"), name="HF_TOKEN"),
     p.HubModelMissing(
         at=NODE,

@@ -33,7 +33,7 @@ from core.plan.ports import assign_ports, first_port, port_range
 from core.plan.process_env import INTERNAL_PORTS
 from core.plan.server_args import common_arguments, common_environment
 from core.plan.topology import PlannedReplica, replicas_of
-from core.problem import At, NodeCountMismatch, PortsExhausted, Problem
+from core.problem import At, FactsMissing, NodeCountMismatch, PortsExhausted, Problem
 from core.units import NodeName, Port
 
 SCHEMA_VERSION = 1
@@ -68,8 +68,9 @@ def bind(
     attempt: Attempt,
     bundle: str,
     rehearsal: Rehearsal | None = None,
+    silent: Sequence[FactsMissing] = (),
 ) -> Outcome[BoundPlan]:
-    """The plan for these nodes. Nodes beyond those planned for stay unused.
+    """The plan for these nodes. Nodes beyond those planned for stay unused. `silent` says why nodes did not report.
 
     Errors: `NodeCountMismatch`; `FactsMissing`; everything of `core.plan.judge.node_problems`; `PortsExhausted`.
     All nodes' problems together.
@@ -77,7 +78,7 @@ def bind(
     if len(hosts) < plan.request.nodes:
         at = At(source="the allocation", path="SLURM_JOB_NODELIST")
         return refuse(NodeCountMismatch(at=at, planned=plan.request.nodes, granted=len(hosts)))
-    matched = tuple(match_facts(hosts[: plan.request.nodes], facts))
+    matched = tuple(match_facts(hosts[: plan.request.nodes], facts, silent))
     nodes = tuple(found for found in matched if isinstance(found, NodeFacts))
     missing = tuple(found for found in matched if not isinstance(found, NodeFacts))
     judged = tuple(node_problems(plan, matched, rehearsal)) if nodes else ()
@@ -189,7 +190,7 @@ def _assemble(
                 executable=rehearsal.executable if rehearsal else (deployment.server.executable,),
                 model=deployment.server.model,
                 parallel=deployment.placement.parallel,
-                arguments=common_arguments(deployment, nodes[deployment.placement.first_slot].vllm_version),
+                arguments=common_arguments(deployment, nodes[deployment.placement.first_slot].vllm(deployment.alias)),
                 environment=_environment(plan, deployment, nodes),
                 readiness_path=deployment.server.readiness_path,
                 startup_timeout_ms=deployment.server.startup_timeout_ms,

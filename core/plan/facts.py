@@ -108,3 +108,9 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     vllm_version: str | None
     paths: tuple[PathFact, ...]
     hub: tuple[HubFact, ...] = ()
+    vllm_of: tuple[tuple[Alias, str | None], ...] = ()
+    """The version per deployment, where several images were asked on the node; else `vllm_version` is that of all."""
+
+    def vllm(self, alias: Alias) -> str | None:
+        """Which vLLM servers of this deployment would be."""
+        return dict(self.vllm_of).get(alias, self.vllm_version)

@@ -10,16 +10,15 @@ import msgspec
 
 from core.layout import AttemptPaths
 from core.plan.bound import BoundPlan
-from core.plan.model import RunPlan, SitePlan
+from core.plan.contained import container_of
+from core.plan.model import RunPlan
 from core.plan.steps import Step
-from core.slurm.containers import Apptainer, Container, Mount, Pyxis, Setting, container_name
+from core.slurm.containers import container_name
 from core.slurm.srun import StepRequest
 from core.units import NodeName, StepName
 
 FACTS_STEP = StepName("facts")
 _NODE_WORKER = ("-m", "shell.node")
-_FROM_OUTSIDE = ("PYTHONPATH",)
-"""What an image may not override: our packages come from the bundle."""
 
 
 class StepSite(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,11 +38,17 @@ class StepSite(msgspec.Struct, frozen=True, kw_only=True):
     rehearsed_devices: int | None = None
 
 
-def facts_step(site: StepSite, request_path: str, nodes: Sequence[NodeName], revision: int) -> StepRequest:
-    """Every node says what it has. `revision` counts the times that facts were asked for."""
+def facts_step(
+    site: StepSite, request_path: str, nodes: Sequence[NodeName], image: str | None, revision: int
+) -> StepRequest:
+    """Every node says what it has, and what there is in the image. `revision` counts the times that facts were asked.
+
+    A node that cannot enter its container does not end the others, which have more to say.
+    """
     rehearsed = () if site.rehearsed_devices is None else ("--devices", str(site.rehearsed_devices))
     words = ("facts", "--request", request_path, *rehearsed)
-    return _request(site, FACTS_STEP, f"{FACTS_STEP}.{revision}", nodes, words, site.plan.deployments[0].server.image)
+    request = _request(site, FACTS_STEP, f"{FACTS_STEP}.{revision}", nodes, words, image)
+    return msgspec.structs.replace(request, kill_on_bad_exit=False)
 
 
 def server_step(site: StepSite, step: Step, launch: int, bound: BoundPlan, plan_path: str) -> StepRequest:
@@ -64,7 +69,7 @@ def _request(
     image: str | None,
 ) -> StepRequest:
     where = site.plan.site
-    container = container_of(site, unique, image)
+    container = container_of(site.plan, image, site.run_root, site.bundle, container_name(site.job_id, unique))
     python = site.python if container is None else "python3"
     return StepRequest(
         name=name,
@@ -76,24 +81,3 @@ def _request(
         extra_args=where.srun_extra_args,
         srun=f"{where.slurm_bin}/srun" if where.slurm_bin else "srun",
     )
-
-
-def container_of(site: StepSite, unique: str, image: str | None) -> Container:
-    """The container of a step. The run's folder appears in it under its own path, unless the profile mounts it."""
-    where = site.plan.site
-    if image is None or where.container == "none":
-        return None
-    mounts = tuple(Mount(source=m.source, target=m.target, read_only=m.read_only) for m in where.mounts)
-    mounts += tuple(_own_mounts(where, site.run_root))
-    if where.container == "apptainer":
-        return Apptainer(image=image, mounts=mounts, settings=(Setting(name="PYTHONPATH", value=site.bundle),))
-    name = container_name(site.job_id, unique)
-    return Pyxis(image=image, mounts=mounts, environment=_FROM_OUTSIDE, name=name)
-
-
-def _own_mounts(where: SitePlan, run_root: str) -> Sequence[Mount]:
-    covered = any(
-        mount.source == mount.target and not mount.read_only and f"{run_root}/".startswith(f"{mount.source}/")
-        for mount in where.mounts
-    )
-    return () if covered else (Mount(source=run_root, target=run_root),)

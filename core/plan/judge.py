@@ -39,16 +39,20 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     executable: tuple[str, ...]
 
 
-def facts_request(plan: RunPlan, rehearsal: Rehearsal | None, output_dir: str) -> FactsRequest:
-    """What every node is asked before servers are planned on it."""
+def facts_request(
+    plan: RunPlan, rehearsal: Rehearsal | None, output_dir: str, deployments: Sequence[DeploymentPlan] | None = None
+) -> FactsRequest:
+    """What nodes are asked before servers of these deployments (all, if none are named) are planned on them."""
     if rehearsal is not None:
         return FactsRequest(paths=(), executables=(), ask_vllm_version=False, output_dir=output_dir)
-    models = dict.fromkeys(d.server.model for d in plan.deployments if is_path(d.server.model))
+    asked = plan.deployments if deployments is None else deployments
+    aliases = {d.alias for d in asked}
+    models = dict.fromkeys(d.server.model for d in asked if is_path(d.server.model))
     return FactsRequest(
         paths=tuple(PathWanted(path=path, kind=_kind(path)) for path in models),
-        executables=tuple(dict.fromkeys(d.server.executable for d in plan.deployments)),
+        executables=tuple(dict.fromkeys(d.server.executable for d in asked)),
         ask_vllm_version=True,
-        hub=hub_wanted(plan),
+        hub=tuple(wanted for wanted in hub_wanted(plan) if wanted.alias in aliases),
         output_dir=output_dir,
     )
 
@@ -57,12 +61,15 @@ def _kind(model: str) -> PathKind:
     return "file" if model.endswith(".gguf") else "directory"
 
 
-def match_facts(hosts: Sequence[NodeName], facts: Sequence[NodeFacts]) -> Iterator[NodeFacts | Problem]:
-    """The facts of every host, in order; a problem where one is missing."""
+def match_facts(
+    hosts: Sequence[NodeName], facts: Sequence[NodeFacts], silent: Sequence[FactsMissing] = ()
+) -> Iterator[NodeFacts | Problem]:
+    """The facts of every host, in order; a problem where one is missing, that of `silent` where the reason is known."""
+    known = {missing.at.source: missing for missing in silent}
     by_name: Mapping[NodeName, NodeFacts] = {fact.node: fact for fact in facts}
     for host in hosts:
-        found = by_name.get(host)
-        yield found or FactsMissing(at=At(source=f"node {host}"), reason="no facts file")
+        at = At(source=f"node {host}")
+        yield by_name.get(host) or known.get(at.source) or FactsMissing(at=at, reason="no facts file")
 
 
 def node_problems(
@@ -71,7 +78,6 @@ def node_problems(
     """Everything that speaks against the nodes, node by node, in slot order. Those that did not report are skipped."""
     facts = {slot: node for slot, node in enumerate(matched) if isinstance(node, NodeFacts)}
     addresses = choose_addresses(tuple(facts.values()), plan.site.interface)
-    first = next(iter(facts.values()))
     for (slot, node), address in zip(facts.items(), addresses, strict=True):
         at = At(source=f"node {node.node}")
         if address is None:
@@ -83,7 +89,22 @@ def node_problems(
         if rehearsal is None:
             yield from _shared_memory(node, here, at)
         yield from _open_files(node, at)
-        yield from _versions(node, here, first, at)
+        for alike in _by_image(here).values():
+            yield from _versions(node, alike, _first_of(plan, alike[0].server.image, facts), at)
+
+
+def _by_image(deployments: Sequence[DeploymentPlan]) -> Mapping[str | None, Sequence[DeploymentPlan]]:
+    """Natively all of them are one group."""
+    groups: dict[str | None, list[DeploymentPlan]] = {}
+    for deployment in deployments:
+        groups.setdefault(deployment.server.image, []).append(deployment)
+    return groups
+
+
+def _first_of(plan: RunPlan, image: str | None, facts: Mapping[int, NodeFacts]) -> NodeFacts:
+    """The first node that servers from this image stand on, of those that reported."""
+    slots = {slot for d in plan.deployments if d.server.image == image for slot in _slots(d)}
+    return next(node for slot, node in facts.items() if slot in slots)
 
 
 def _slots(deployment: DeploymentPlan) -> range:
@@ -102,7 +123,7 @@ def _devices(node: NodeFacts, here: Sequence[DeploymentPlan], at: At) -> Iterato
         yield DevicesTooFew(at=at, planned=max(needs), found=found)
     for deployment in here:
         if deployment.placement.gpus_per_node != 0:
-            version = VllmVersion(text=deployment.server.vllm_version or node.vllm_version)
+            version = VllmVersion(text=deployment.server.vllm_version or node.vllm(deployment.alias))
             yield from mask_problems(node.devices, deployment.placement.gpus_per_replica_node, version, at)
 
 
@@ -125,11 +146,13 @@ def _open_files(node: NodeFacts, at: At) -> Iterator[Problem]:
         yield LimitTooLow(at=at, what=what, found=node.nofile_hard, needed=OPEN_FILES, unit="files")
 
 
-def _versions(node: NodeFacts, here: Sequence[DeploymentPlan], first: NodeFacts, at: At) -> Iterator[Problem]:
-    if node.vllm_version is None:
+def _versions(node: NodeFacts, alike: Sequence[DeploymentPlan], first: NodeFacts, at: At) -> Iterator[Problem]:
+    """Deployments of one image have one vLLM, the same on all nodes."""
+    version, first_version = node.vllm(alike[0].alias), first.vllm(alike[0].alias)
+    if version is None:
         return
-    planned = {d.server.vllm_version for d in here if d.server.vllm_version}
-    wanted = planned or ({first.vllm_version} if first.vllm_version else set())
-    if wanted and parse_version(node.vllm_version) not in map(parse_version, wanted):
+    planned = {d.server.vllm_version for d in alike if d.server.vllm_version}
+    wanted = planned or ({first_version} if first_version else set())
+    if wanted and parse_version(version) not in map(parse_version, wanted):
         expected = f"vLLM {' or '.join(sorted(wanted))}, as planned"
-        yield VersionUnfit(at=at, found=f"vLLM {node.vllm_version}", expected=expected)
+        yield VersionUnfit(at=at, found=f"vLLM {version}", expected=expected)

@@ -11,6 +11,7 @@ from core.config.rates import bytes_per_second
 from core.config.run_config import Deployment, Invocation, RunConfig, Server
 from core.outcome import Outcome, both, collect, refuse, unless
 from core.plan.budget import Spent, spend
+from core.plan.contained import unsayable
 from core.plan.model import (
     AllocationRequest,
     ClientPlan,
@@ -37,7 +38,8 @@ SCHEMA_VERSION = 1
 def plan_run(run: Located[RunConfig], cluster: str, profile: Profile, ports_at: At | None = None) -> Outcome[RunPlan]:
     """Everything that can be decided without a grant. `ports_at` is where the profile gives its range of ports.
 
-    Errors: all problems of placement, executors, images and paths, of all deployments together; `PortsExhausted`.
+    Errors: all problems of placement, executors, images and paths, of all deployments together; then of containers and
+    ports together.
     """
     where = ports_at or At(source=f"cluster {cluster}", path="ports.range")
     gpus = None if profile.gpus_per_node == "auto" else profile.gpus_per_node
@@ -46,14 +48,15 @@ def plan_run(run: Located[RunConfig], cluster: str, profile: Profile, ports_at: 
         for spent in _budgeted(run, gpus)
         for placements in place(spent.deployments, gpus, _places(run))
         for servers in _servers(run, spent, placements, profile)
-        for plan in _roomy(
-            _assemble(run.value, _site(run.value, cluster, profile), profile, spent, placements, servers), where
+        for plan in _possible(
+            _assemble(run.value, _site(run.value, cluster, profile), profile, spent, placements, servers), run, where
         )
     )
 
 
-def _roomy(plan: RunPlan, ports_at: At) -> Outcome[RunPlan]:
-    return unless(port_problems(plan, ports_at), plan)
+def _possible(plan: RunPlan, run: Located[RunConfig], ports_at: At) -> Outcome[RunPlan]:
+    images_at = [run.at(f"deployments[{index}].server.image") for index in range(len(plan.deployments))]
+    return unless((*unsayable(plan, images_at), *port_problems(plan, ports_at)), plan)
 
 
 def _places(run: Located[RunConfig]) -> tuple[At, ...]:

@@ -41,7 +41,8 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One ``srun``. `gpus_per_node` is 0 for a step that must see none, None where Slurm does not manage GPUs.
 
     `cpus_per_task` None gives all CPUs of the job on each node. `host_list_file` is where the names of the nodes may be
-    written, should they be too long for one word. `output` is a file for what the tasks print; None inherits.
+    written, should they be too long for one word. `output` is a file for what the tasks print; None inherits. With
+    `kill_on_bad_exit` a task that ends badly ends the others.
     """
 
     name: StepName
@@ -52,6 +53,7 @@ class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
     cpus_per_task: int | None = None
     output: str | None = None
     container: Container = None
+    kill_on_bad_exit: bool = True
     extra_args: tuple[str, ...] = ()
     srun: str = "srun"
 
@@ -114,7 +116,7 @@ def _resources(request: StepRequest, version: SlurmVersion) -> Iterator[str]:
 
 def _behaviour(request: StepRequest) -> Iterator[str]:
     yield "--export=ALL"
-    yield "--kill-on-bad-exit=1"
+    yield f"--kill-on-bad-exit={int(request.kill_on_bad_exit)}"
     yield "--wait=0"
     yield "--mpi=none"
     yield "--unbuffered"

@@ -12,12 +12,14 @@ from functools import lru_cache
 import msgspec
 
 from core.vllm.causes_of_config import ASKED_CAUSES, MODEL_CAUSES
+from core.vllm.causes_of_container import CONTAINER_CAUSES
 from core.vllm.causes_of_network import ENDS, NETWORK_CAUSES
 from core.vllm.causes_of_node import GPU_CAUSES, SYSTEM_CAUSES
 from core.vllm.known_cause import WEIGHTS, KnownCause
 from core.vllm.log_lines import CAME_UP, LogLine, Moment, read_log
 
 CATALOGUE: tuple[KnownCause, ...] = (
+    *CONTAINER_CAUSES,
     *MODEL_CAUSES,
     *ASKED_CAUSES,
     *GPU_CAUSES,

@@ -96,7 +96,7 @@ def test_every_node_reports_its_own_facts(world: World) -> None:
     paths = (PathWanted(path="/no/such/model", kind="directory"),)
     request = FactsRequest(paths=paths, executables=(), ask_vllm_version=False, output_dir=str(output))
     (world.folder / "request.json").write_bytes(msgspec.json.encode(request))
-    world.launcher.facts(str(world.folder / "request.json"), [NodeName("sim01"), NodeName("sim02")])
+    world.launcher.facts(str(world.folder / "request.json"), [NodeName("sim01"), NodeName("sim02")], None)
     assert world.heard.next() == ("facts", 0)
     facts = [msgspec.json.decode(path.read_bytes(), type=NodeFacts) for path in sorted(output.iterdir())]
     assert [(fact.node, fact.addresses[0].address) for fact in facts] == [
@@ -108,7 +108,7 @@ def test_every_node_reports_its_own_facts(world: World) -> None:
 
 
 def test_facts_of_one_node_that_fail_do_not_stop_the_others(world: World) -> None:
-    world.launcher.facts("/no/such/request", [NodeName("sim01"), NodeName("sim02")])
+    world.launcher.facts("/no/such/request", [NodeName("sim01"), NodeName("sim02")], None)
     assert world.heard.next() == ("facts", os.EX_UNAVAILABLE)
     for node in ("sim01", "sim02"):
         assert "/no/such/request" in (world.folder / "logs" / f"facts.{node}.log").read_text()
