@@ -1,10 +1,13 @@
 """Whole runs on a real cluster, from `dd-slurm submit` to the winner."""
 
 import json
+import sys
+from pathlib import Path
 
 from core.supervise.verdict import Completed
+from tests.local.local_run import REPOSITORY
 from tests.slurm.cluster import Cluster
-from tests.slurm.slurm_run import TWO_NODES, SlurmRun
+from tests.slurm.slurm_run import RESTART, TWO_NODES, SlurmRun
 
 
 def test_a_replica_over_two_nodes(cluster: Cluster) -> None:
@@ -139,3 +142,34 @@ def test_an_allocation_with_fewer_nodes_than_planned(cluster: Cluster) -> None:
     assert job.record()["exit_code"] == 78
     assert "2 nodes" in job.story()
     assert "nothing was started" in job.story()
+
+
+def test_every_sick_node_is_named_with_all_that_is_wrong(cluster: Cluster) -> None:
+    """The model is hidden on one node, and another one has little shared memory."""
+    run = SlurmRun(cluster, {"resources": {"nodes": 4}, "topology": {"tensor_parallel": 8}})
+    cluster.run(("mount", "-t", "tmpfs", "-o", "mode=0", "none", str(run.model)), node="c3", user="root")
+    cluster.run(("mount", "-o", "remount,size=64m", "/dev/shm"), node="c2", user="root")
+    try:
+        job = run.submit(gated=False)
+        assert job.ended() == "FAILED"
+    finally:
+        cluster.run(("umount", str(run.model)), node="c3", user="root")
+        cluster.run(("mount", "-o", "remount,size=8g", "/dev/shm"), node="c2", user="root")
+    story = job.story()
+    assert "node c2: /dev/shm is 64 MiB" in story, story
+    assert f"node c3: {str(run.model)!r} is unreadable" in story, story
+    assert "2 problems, nothing was started" in story
+    assert "node c1:" not in story
+    assert "node c4:" not in story
+
+
+def test_a_port_that_no_fact_shows_is_given_up_for_another(cluster: Cluster) -> None:
+    run = SlurmRun(cluster, RESTART, profile={"ports": {"range": [20000, 20999]}})
+    hold = f"{sys.executable} {Path(__file__).with_name('hold_port.py')} 20000 20999"
+    wait = f"until [ -s {run.gate}/held ]; do sleep 0.1; done"
+    line = f"PYTHONPATH={REPOSITORY} {hold} >{run.gate}/held &\n{wait}\nexec {{command}}"
+    job = run.submit_script(line, "--nodes=1", gated=False)
+    assert job.ended() == "COMPLETED", job.log()
+    assert sorted(job.rows()) == [0, 1, 2, 3]
+    assert (job.attempt() / "bound-0002.json").exists(), job.log()
+    assert "is taken" in job.story()
