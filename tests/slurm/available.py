@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 PACKAGES = "slurm-wlm slurmdbd munge mariadb-server iproute2 util-linux"
@@ -11,6 +11,9 @@ INSTALL = f"apt-get install -y --no-install-recommends {PACKAGES}"
 _COMMANDS = (
     "slurmctld slurmd slurmdbd sbatch srun munged mariadbd mariadb-install-db ip nsenter unshare setpriv".split()
 )
+_TRY = "mount -t tmpfs tmpfs /run && ip link add br0 type bridge && ip link add v0 type veth peer name v1"
+_NAMESPACES = [*"unshare --net --uts --ipc --mount --pid --fork --mount-proc sh -c".split(), _TRY]
+_DEVICE = ("sh", "-c", 'file=$(mktemp -u) && mknod "$file" c 122 0 && rm "$file"')
 _SEARCHED = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -22,13 +25,12 @@ def why_not() -> str | None:
     missing = [command for command in _COMMANDS if shutil.which(command, path=_SEARCHED) is None]
     if missing or not os.path.isdir("/etc/slurm"):
         return f"missing {' '.join(missing) or '/etc/slurm'}; {INSTALL}"
-    tried = subprocess.run(
-        ["unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--mount-proc", "true"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    return f"no namespaces here ({tried.stderr.strip()}); needs a privileged container" if tried.returncode else None
+    return _unable("namespaces, mounts and links", _NAMESPACES) or _unable("device files", _DEVICE)
+
+
+def _unable(what: str, argv: Sequence[str]) -> str | None:
+    tried = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    return f"no {what} here ({tried.stderr.strip()}); needs a privileged container" if tried.returncode else None
 
 
 def must_run(environ: Mapping[str, str]) -> bool:

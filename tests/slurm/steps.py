@@ -8,13 +8,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from core.problem import At
 from core.slurm.srun import StepRequest, serve_srun
-from core.slurm.versions import SlurmVersion
+from core.slurm.versions import SlurmVersion, parse_slurm_version
 from core.units import NodeName, StepName
 from tests.slurm.cluster import Cluster
 from tests.slurm.options import PROJECT
 
-HERE = SlurmVersion(year=22, month=5, micro=8)
 _MEET = """#!/bin/sh
 # meet.sh FOLDER STEP ALL: what the environment of this task is, once ALL tasks of all steps run at the same time.
 : >"$1/$2@$SLURMD_NODENAME.here"
@@ -68,12 +68,18 @@ def meet(
     script.write_text(_MEET)
     count = str(sum(len(one.nodes) for one in steps))
     meeting = {one.name: ("sh", str(script), str(folder), one.name, count) for one in steps}
-    commands = {one.name: serve_srun(replace(one, command=meeting[one.name]), HERE).argv for one in steps}
+    version = slurm_version(cluster)
+    commands = {one.name: serve_srun(replace(one, command=meeting[one.name]), version).argv for one in steps}
     (folder / "commands.json").write_text(json.dumps(commands))
     words = [sys.executable, "-m", "tests.slurm.start_side_by_side", str(folder), *([] if scrub else ["--unscrubbed"])]
     cluster.run_job(f"cd {PROJECT}\n{prefix} {' '.join(words)}", *options, timeout_s=120)
     ends = {name: Ended(**end) for name, end in json.loads((folder / "ends.json").read_text()).items()}
     return Met(ends=ends, seen={_who(path): variables(path) for path in folder.glob("*.env")})
+
+
+def slurm_version(cluster: Cluster) -> SlurmVersion:
+    """The release that is installed here."""
+    return parse_slurm_version(cluster.run(("srun", "--version")).stdout, At(source="srun --version")).unwrap()
 
 
 def variables(path: Path) -> dict[str, str]:

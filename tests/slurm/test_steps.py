@@ -10,7 +10,7 @@ from core.slurm.hostnames import expand_hostlist
 from core.slurm.srun import serve_srun
 from core.units import NodeName
 from tests.slurm.cluster import Cluster, ClusterError
-from tests.slurm.steps import HERE, Met, meet, step
+from tests.slurm.steps import Met, meet, slurm_version, step
 
 ALL_EIGHT = "0,1,2,3,4,5,6,7"
 MASKS = frozenset(
@@ -160,7 +160,7 @@ def test_what_a_step_prints_is_where_its_request_says(cluster: Cluster) -> None:
     one = replace(
         step("facts", ["c1"], 0), output=str(folder / "facts.log"), command=("sh", "-c", "echo out; echo err >&2")
     )
-    cluster.run_job(shlex.join(serve_srun(one, HERE).argv), "-N1", "-c4")
+    cluster.run_job(shlex.join(serve_srun(one, slurm_version(cluster)).argv), "-N1", "-c4")
     assert sorted(folder.joinpath("facts.log").read_text().split()) == ["err", "out"]
 
 
