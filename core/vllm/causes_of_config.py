@@ -199,6 +199,15 @@ ASKED_CAUSES = (
         "--gpu-memory-utilization in `server.extra_args`",
     ),
     KnownCause(
+        code="kv-cache-on-cpu",
+        title="the node has less memory than the KV cache is given",
+        patterns=(
+            r"Available memory on node \d+ \((?P<free>[\d.]+)/[\d.]+ GiB\) on kv cache allocation is less than "
+            r"requested memory for kv \((?P<wanted>[\d.]+) GiB\)",
+        ),
+        hint="{free} GiB are free and {wanted} are asked for: lower VLLM_CPU_KVCACHE_SPACE in `server.environment`",
+    ),
+    KnownCause(
         code="tensor-parallel",
         title="the model cannot be cut so",
         patterns=(
