@@ -63,3 +63,31 @@ def _code(what: str) -> int | None:
         return int(exited[1])
     number = _SIGNALS.get(what.removesuffix(" (core dumped)"))
     return None if number is None else -number
+
+
+MOST_TRIES = 6
+_NOT_CREATED = re.compile(r"srun: \w+: (?:unable to create step for job \S+:|.*step context).*", re.IGNORECASE)
+_PASSING = (
+    "step context",
+    "socket timed out",
+    "unable to contact slurm controller",
+    "zero bytes were transmitted",
+    "unexpected message received",
+    "resource temporarily unavailable",
+    "address already in use",
+    "transport endpoint is not connected",
+    "connection refused",
+    "connection reset",
+)
+"""Many steps at once on one host, a daemon that is busy or starting anew: nothing that a plan could change."""
+
+
+def failed_in_passing(line: str) -> bool:
+    """Whether the line says that the step could not be made *now*. None of its tasks has started."""
+    found = _NOT_CREATED.fullmatch(line.strip())
+    return found is not None and any(reason in line.lower() for reason in _PASSING)
+
+
+def pause_before_try_s(number: int) -> float | None:
+    """How long to wait before try `number`, counted from 2; None when that is one too many."""
+    return None if number > MOST_TRIES else 0.5 * 2 ** (number - 2)
