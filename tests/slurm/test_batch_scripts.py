@@ -94,7 +94,7 @@ def test_a_continuation_waits_for_the_job_before(cluster: Cluster, earlier: str)
 
 
 def test_the_log_is_where_we_look_for_it(cluster: Cluster) -> None:
-    folder = cluster.folder_for("my 100% runs", "alice")
+    folder = cluster.folder_for("my 100%j runs", "alice")
     python = folder / "python"
     python.write_text("#!/bin/sh\necho out; echo err >&2\n")
     python.chmod(0o755)
