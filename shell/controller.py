@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from queue import SimpleQueue
 
 import msgspec
@@ -33,6 +34,7 @@ from core.units import NodeName, StepName
 from shell.attempt_world import AttemptWorld
 from shell.attempts import AttemptRecord, new_attempt, new_token, write_record
 from shell.deaths import Deaths
+from shell.endpoint_ports import bind_and_hold
 from shell.fetching import News, fetch_models
 from shell.gathering import gather_facts
 from shell.interpreter import Interpreter, monotonic_ms
@@ -145,6 +147,10 @@ class _Work:
 
     def run(self, number: int, paths: AttemptPaths, say: Callable[[str], None]) -> _Ended:
         """All stages."""
+        with ExitStack() as leases:
+            return self._stages(number, paths, leases, say)
+
+    def _stages(self, number: int, paths: AttemptPaths, leases: ExitStack, say: Callable[[str], None]) -> _Ended:
         token = new_token(paths.server_token)
         new_token(paths.client_token)
         resume = self._take_over(number, say)
@@ -153,7 +159,7 @@ class _Work:
         launcher = self._job.launcher(paths, reaper, exits, {**os.environ, SERVER_TOKEN: token})
         job_id = self._job.job_id
         attempt = Attempt(run_id=self._record.run_id, shard=self._shard.index, number=number, job_id=job_id)
-        bound = self._bind(paths, launcher, exits, attempt, say)
+        bound = self._bind(paths, launcher, exits, attempt, leases, say)
         if isinstance(bound, int):
             return _stopped(bound, say)
         if not is_successful(bound):
@@ -189,6 +195,7 @@ class _Work:
         launcher: Launcher,
         exits: _Exits,
         attempt: Attempt,
+        leases: ExitStack,
         say: Callable[[str], None],
     ) -> Outcome[BoundPlan] | int:
         rehearsal, hosts = self._record.rehearsal, self._job.hosts
@@ -199,7 +206,9 @@ class _Work:
         if isinstance(gathered, int):
             return gathered
         facts, silent = gathered
-        bound = bind(self._plan, hosts, facts, attempt, self._record.bundle, rehearsal, silent)
+        bound = bind_and_hold(
+            lambda seen: bind(self._plan, hosts, seen, attempt, self._record.bundle, rehearsal, silent), facts, leases
+        )
         for said in advice(self._plan, facts) if is_successful(bound) else ():
             say(f"warning: {advice_words(said)}")
         return bound

@@ -1,13 +1,13 @@
 """Whether a planned port is free right now, and keeping it ours until the server has bound it.
 
 A server binds long after its launch (vLLM loads for seconds first), so a plain bind alone would let two jobs take the
-same port. A lease decides between jobs of one user: an abstract Unix socket whose name holds user, address and port.
-It lives in the network namespace, exactly like the port, in a container too; the kernel gives it to one process only
-and frees it when that dies, so there is nothing stale to clear away. Standard library only.
+same port. A lease decides between jobs, also of several users: an abstract Unix socket whose name holds the port. It
+lives in the network namespace, exactly like the port, in a container too; the kernel gives it to one process only and
+frees it when that dies, so there is nothing stale to clear away. It counts for all addresses of a node, because one
+server may listen on all of them; only simulated nodes, which share a machine, are kept apart. Standard library only.
 """
 
 import errno
-import os
 import socket
 
 from shell.facts.sockets import TIME_WAIT, TcpEntry, holder_of, tcp_entries
@@ -40,7 +40,7 @@ def claim(address: str, port: int) -> socket.socket:
 
 
 def _lease(address: str, port: int) -> socket.socket:
-    name = f"dd-slurm/{os.getuid()}/{address}/{port}"
+    name = f"dd-slurm/{address if is_simulated(address) else 'node'}/{port}"
     lease = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         lease.bind(f"\0{name}")
@@ -48,8 +48,13 @@ def _lease(address: str, port: int) -> socket.socket:
         lease.close()
         if error.errno != errno.EADDRINUSE:
             raise
-        raise PortInUse(address, port, f"another job of this user: {holder_of(_lease_inodes(name))}") from None
+        raise PortInUse(address, port, f"another job: {holder_of(_lease_inodes(name))}") from None
     return lease
+
+
+def is_simulated(address: str) -> bool:
+    """Whether this is the address of one of several nodes that are played by one machine."""
+    return address.startswith("127.") and address != "127.0.0.1"
 
 
 def _lease_inodes(name: str) -> set[str]:

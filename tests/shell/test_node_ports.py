@@ -30,7 +30,7 @@ def leave_time_wait(port: int) -> None:
 
 def test_a_free_port_is_ours_until_we_give_it_back() -> None:
     port = free_port(ADDRESS)
-    with claim(ADDRESS, port), pytest.raises(PortInUse, match=f"another job of this user: pid {os.getpid()} "):
+    with claim(ADDRESS, port), pytest.raises(PortInUse, match=f"another job: pid {os.getpid()} "):
         claim(ADDRESS, port)
     claim(ADDRESS, port).close()
 
@@ -150,8 +150,15 @@ def test_of_two_workers_with_one_port_one_runs(tmp_path: Path) -> None:
         loser = next(each for each in both if each.process.poll() is not None)
         winner = next(each for each in both if each is not loser)
         assert loser.code() == os.EX_TEMPFAIL
-        assert "another job of this user: pid " in loser.said()
+        assert "another job: pid " in loser.said()
         assert len(winner.started().lanes) == 1
         winner.process.terminate()
         assert winner.code() == 0
     claim(ADDRESS, port).close()
+
+
+def test_a_lease_counts_for_all_addresses_of_a_node() -> None:
+    """One job wants it for its rendezvous on every address, the other for an API on one of them."""
+    port = free_port()
+    with claim("0.0.0.0", port), pytest.raises(PortInUse):
+        claim("127.0.0.1", port)
