@@ -67,10 +67,11 @@ class UnknownField(msgspec.Struct, frozen=True, kw_only=True, tag="unknown-field
 
 
 class MissingField(msgspec.Struct, frozen=True, kw_only=True, tag="missing-field", tag_field="code"):
-    """A field that must be given is not."""
+    """A field that must be given is not; `reason` is what makes it necessary, where that is not its kind alone."""
 
     at: At
     field: str
+    reason: str | None = None
 
 
 class Malformed(msgspec.Struct, frozen=True, kw_only=True, tag="malformed", tag_field="code"):

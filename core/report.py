@@ -88,8 +88,8 @@ def _words(problem: p.Problem) -> tuple[str, str]:
         case p.UnknownField(allowed=allowed, suggestion=suggestion):
             hint = f"did you mean {suggestion!r}?" if suggestion else f"known fields: {', '.join(allowed)}"
             return "unknown field", hint
-        case p.MissingField(field=field):
-            return f"the field {field!r} is missing", f"add {field!r}"
+        case p.MissingField(field=field, reason=reason):
+            return f"the field {field!r} is missing{f': {reason}' if reason else ''}", f"add {field!r}"
         case p.Malformed(found=found, expected=expected):
             return f"found {found}, expected {expected}", f"write {expected}"
         case p.WrongCombination(found=found, expected=expected):

@@ -2,25 +2,31 @@
 
 import os
 import socket
+from typing import TypeAlias
 
 import msgspec
 from returns.pipeline import is_successful
 from returns.result import Success
 
-from core.config.located import Located
 from core.config.profile import Profile
-from core.config.read import choose_cluster, read_profile_catalog, read_run_file
+from core.config.read import Draft, choose_cluster, draft_run_file, read_profile_catalog
 from core.config.run_config import RunConfig
 from core.outcome import Outcome, both, problems_of, refuse
+from core.plan.first_look import placement_problems
 from core.plan.model import RunPlan
 from core.plan.run_plan import plan_run
-from core.problem import At, Malformed, Unreadable
-from shell.ordinary_file import LARGEST_MIB, NotOrdinary, read_ordinary
+from core.problem import At, Problems, UnknownName
+from shell.builder_file import read_builder
+from shell.files_read import read_file
 
 PROFILE_VARIABLES = ("DD_SLURM_PROFILE_FILE", "DATA_DESIGNER_SLURM_PROFILE_FILE")
 PROFILE_HOMES = ("~/.config/dd-slurm/profiles.yaml", "~/.data-designer-slurm-profile.yml")
 LOCAL_PROFILE = Profile(workspace_root="/", gpus_per_node=8, container="none")
 """What is assumed when nobody has written a profile: good for plans and rehearsals only."""
+
+
+Site: TypeAlias = tuple[str, Profile, At | None]
+"""A cluster's name and profile, and where the catalog gives its ports."""
 
 
 class Authored(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,14 +47,26 @@ def read_and_plan(
     Errors: `Unreadable`, and everything that files and plans can get wrong; of both files together.
     """
     found = profile_file or find_profile_file()
-    run = _read(run_file).bind(lambda content: read_run_file(os.path.basename(run_file), content))
     site = _site(found, cluster, workspace)
-    sources = run.bind(lambda located: _builder(located, os.path.dirname(os.path.abspath(run_file))))
-    if not is_successful(run) or not is_successful(site):
-        return refuse(*problems_of(sources), *problems_of(site))
-    return both(plan_run(run.unwrap(), *site.unwrap()), sources).map(
-        lambda pair: Authored(run_file=run_file, profile_file=found, plan=pair[0], builder=pair[1])
+    read = read_file(run_file).map(lambda content: draft_run_file(os.path.basename(run_file), content))
+    if not is_successful(read):
+        return refuse(*read.failure(), *problems_of(site))
+    run = read.unwrap()
+    builder = read_builder(run, os.path.dirname(os.path.abspath(run_file)))
+    if run.problems:
+        return refuse(*run.problems, *problems_of(builder), *_early_problems(run, site))
+    planned = site.bind(lambda chosen: plan_run(run.located, *chosen))
+    return both(builder, planned).map(
+        lambda pair: Authored(run_file=run_file, profile_file=found, plan=pair[1], builder=pair[0])
     )
+
+
+def _early_problems(run: Draft[RunConfig], site: Outcome[Site]) -> Problems:
+    """What is known to be wrong however the run file will be mended."""
+    if not is_successful(site):
+        return site.failure()
+    _, profile, _ = site.unwrap()
+    return tuple(placement_problems(run, None if profile.gpus_per_node == "auto" else profile.gpus_per_node))
 
 
 def find_profile_file() -> str | None:
@@ -58,10 +76,13 @@ def find_profile_file() -> str | None:
     return named or next((path for path in homes if os.path.exists(path)), None)
 
 
-def _site(found: str | None, cluster: str | None, workspace: str | None) -> Outcome[tuple[str, Profile, At | None]]:
+def _site(found: str | None, cluster: str | None, workspace: str | None) -> Outcome[Site]:
+    if found is None and cluster is not None:
+        at = At(source="no catalog of clusters", path="--cluster")
+        return refuse(UnknownName(at=at, what="cluster", value=cluster, known=(), suggestion=None))
     if found is None:
         return Success(("built-in", _in_workspace(LOCAL_PROFILE, workspace or os.getcwd()), None))
-    catalog = _read(found).bind(lambda content: read_profile_catalog(os.path.basename(found), content))
+    catalog = read_file(found).bind(lambda content: read_profile_catalog(os.path.basename(found), content))
     if not is_successful(catalog):
         return refuse(*catalog.failure())
     located = catalog.unwrap()
@@ -78,26 +99,3 @@ def _in_workspace(profile: Profile, workspace: str | None) -> Profile:
     if workspace is None:
         return profile
     return msgspec.structs.replace(profile, workspace_root=os.path.abspath(workspace))
-
-
-def _builder(run: Located[RunConfig], folder: str) -> Outcome[bytes | None]:
-    """The Data Designer config: read now, so that later edits change nothing."""
-    builder = run.value.builder
-    if builder is None:
-        return Success(None)
-    if builder.source is None:
-        return Success((builder.inline or "").encode())
-    at = run.at("builder.source")
-    return _read(os.path.join(folder, builder.source), at).map(lambda content: content)
-
-
-def _read(path: str, at: At | None = None) -> Outcome[bytes]:
-    where = at or At(source=os.path.basename(path) or path)
-    try:
-        content = read_ordinary(path)
-    except OSError as error:
-        return refuse(Unreadable(at=where, reason=f"{path}: {error.strerror}"))
-    except NotOrdinary as wrong:
-        expected = f"an ordinary file of at most {LARGEST_MIB} MiB"
-        return refuse(Malformed(at=where, found=f"{wrong.found} at {path!r}", expected=expected))
-    return Success(content)

@@ -52,7 +52,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     def item(self, name: str, index: int) -> "Place":
         """The place of an element of the list `name`."""
-        return Place(file=self.file, unsound=self.unsound, path=f"{child(self.path, name)}[{index}]")
+        return self.into(name).element(index)
+
+    def element(self, index: int) -> "Place":
+        """The place of an element of the list that stands here."""
+        return Place(file=self.file, unsound=self.unsound, path=f"{self.path}[{index}]")
 
     def sound(self, *names: str) -> bool:
         """Whether all these fields, or this place itself, were read without a problem."""

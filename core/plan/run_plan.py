@@ -135,7 +135,10 @@ def _image(server: Server, container: ContainerRuntime, profile: Profile, at: At
     if container == "none":
         return Success(None)
     if server.image is None:
-        return refuse(MissingField(at=at, field="image"))
+        reason = f"the profile's container is {container}"
+        if profile.container is None:
+            reason = "another deployment names an image, so that all servers run in containers"
+        return refuse(MissingField(at=at, field="image", reason=reason))
     if server.image.path is not None:
         return Success(server.image.path)
     images = {image.name: image.value.path or image.value.uri for image in profile.images}

@@ -183,7 +183,7 @@ def test_folders_in_place_of_files(tmp_path: Path) -> None:
     for words in ((str(tmp_path), flag, site), (run, flag, str(tmp_path))):
         said = Said("plan", *words)
         assert said.code == 65
-        assert f"found a folder at {str(tmp_path)!r}, expected an ordinary file" in said.err
+        assert f"{tmp_path}: found a folder, expected an ordinary file" in said.err
     (tmp_path / "config.yaml").unlink()
     (tmp_path / "config.yaml").mkdir()
     assert "builder.source" in Said("plan", run, flag, site).err
@@ -213,23 +213,25 @@ def _limits() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "place"),
     [
-        ("a pipe", "run.yaml", "run.yaml: "),
-        ("a pipe", "profiles.yaml", "profiles.yaml: "),
-        ("a pipe", "config.yaml", "run.yaml:4: builder.source: "),
-        ("a device", "run.yaml", "run.yaml: "),
-        ("a socket", "run.yaml", "run.yaml: "),
-        ("65 MiB", "run.yaml", "run.yaml: "),
+        ("a pipe", "run.yaml", "run.yaml: found a pipe, "),
+        ("a pipe", "profiles.yaml", "profiles.yaml: found a pipe, "),
+        ("a pipe", "config.yaml", "run.yaml:4: builder.source: found a pipe at "),
+        ("a device", "run.yaml", "run.yaml: found a device, "),
+        ("a socket", "run.yaml", "run.yaml: found a socket, "),
+        ("65 MiB", "run.yaml", "run.yaml: found 65 MiB, "),
     ],
 )
 def test_what_is_no_ordinary_file_is_refused_at_once(tmp_path: Path, kind: str, name: str, place: str) -> None:
     """In a process of its own, which may not wait for a pipe or read without an end."""
     words = authored(tmp_path)
     path = _no_file(tmp_path / name, kind)
+    assert path.endswith(name)
     command = [sys.executable, "-m", "shell.cli", "plan", *words]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, preexec_fn=_limits)
     assert ended.returncode == 65
     assert place in ended.stderr
-    assert f"found {kind} at {path!r}, expected an ordinary file of at most 64 MiB" in ended.stderr
+    assert ended.stderr.count(path) == 1
+    assert "expected an ordinary file of at most 64 MiB" in ended.stderr
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
@@ -237,7 +239,9 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     for words in ((run + "x", flag, site), (run, flag, site + "x")):
         said = Said("plan", *words)
         assert said.code == 65
-        assert "No such file" in said.err
+        missing = next(word for word in words if word.endswith("x"))
+        assert said.err.startswith(f"{missing}: cannot be read: No such file or directory [unreadable]\n")
+    assert Said("plan", run, flag, "/nope").err.startswith("/nope: cannot be read: No such file or directory")
 
 
 @pytest.mark.parametrize("content", [b"\x7fELF\x02\x01\x01\x00" + bytes(range(256)), b"\xff\xfe", b"", b"\x00"])
@@ -254,6 +258,65 @@ def test_a_cluster_that_is_not_in_the_catalog(tmp_path: Path) -> None:
     said = Said("plan", *authored(tmp_path), "--cluster", "hcp")
     assert said.code == 65
     assert "did you mean 'hpc'?" in said.err
+
+
+def test_a_cluster_without_any_catalog(tmp_path: Path) -> None:
+    said = Said("plan", authored(tmp_path)[0], "--cluster", "foo")
+    assert (said.code, said.out) == (65, "")
+    assert said.err.startswith("no catalog of clusters: --cluster: no cluster is called 'foo' [unknown-name]\n")
+
+
+def test_a_missing_image_is_missed_for_a_reason(tmp_path: Path) -> None:
+    run, site = changed(RUN, (("      image: {name: stable}\n", "      executor: mp\n"),)), SITE
+    other = run + "  - {model_alias: judge, model: /models/j, server: {image: {name: stable}}}\n"
+    site_with = site.replace("    gpus_per_node: 8\n", "    gpus_per_node: 8\n    container: pyxis\n")
+    missing = "run.yaml:10: deployments[0].server.image: the field 'image' is missing: "
+    assert f"{missing}the profile's container is pyxis [" in Said("plan", *authored(tmp_path, run, site_with)).err
+    assert f"{missing}another deployment names an image, " in Said("plan", *authored(tmp_path, other, site)).err
+
+
+def codes(said: Said) -> list[tuple[str, str]]:
+    return [(problem["code"], problem["path"]) for problem in json.loads(said.out)["problems"]]
+
+
+def test_other_mistakes_do_not_hide_what_does_not_fit_on_a_node(tmp_path: Path) -> None:
+    run = changed(RUN, (("records: 10", "records: 0"), ("parallel: 2", "parallel: 3")))
+    assert codes(Said("plan", *authored(tmp_path, run), "--json")) == [
+        ("malformed", "invocation.num_records"),
+        ("gpus-not-divisible", "deployments[0].topology"),
+    ]
+
+
+SHARE = "resources: {{shared_node: a, gpus_per_node: {}}}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        ("topology: {tensor_parallel: x}", "topology: {tensor_parallel: 5}", ["deployments[1].topology"]),
+        ("topology: {tensor_paralel: 5}", "model: 3", []),
+        ("topologi: {tensor_parallel: 3}", "topology: {tensor_parallel: 2}", []),
+        ("resources: {gpus_per_node: 3}", "resources: {nodes: 0}", []),
+        (SHARE.format(6), SHARE.format(6), ["deployments[0].topology"]),
+        (SHARE.format(6), SHARE.format("x"), []),
+        ("server: {enable_expert_parallel: 3}", "server: {image: 7}, topology: {tensor_parallel: 5}",
+         ["deployments[1].topology"]),
+    ],
+)  # fmt: skip
+def test_only_deployments_of_sound_sizes_are_placed_early(
+    tmp_path: Path, first: str, second: str, found: list[str]
+) -> None:
+    both = "".join(f"  - {{model_alias: {alias}, model: m, {rest}}}\n" for alias, rest in (("a", first), ("b", second)))
+    run = RUN.partition("  - ")[0].replace("records: 10", "records: 0") + both
+    placed = ("gpus-not-divisible", "shared-node-overfull")
+    assert [path for code, path in codes(Said("plan", *authored(tmp_path, run), "--json")) if code in placed] == found
+
+
+def test_a_budget_decides_the_nodes_itself(tmp_path: Path) -> None:
+    run = changed(
+        RUN, (("records: 10", "records: 0"), ("parallel: 2", "parallel: 3"), ("name: run", "name: run\ngpu_budget: 3"))
+    )
+    assert codes(Said("plan", *authored(tmp_path, run), "--json")) == [("malformed", "invocation.num_records")]
 
 
 def test_the_profile_is_found_by_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
