@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.marks import read_marks
-from bench.node_meter import BatchRun, metered, watch_batch
+from bench.node_meter import metered, watch_batch
 from bench.peer import add_peer_option, find_peer
 from tests.slurm.cluster import USERS, Cluster
 from tests.slurm.options import PATH, PROJECT, LabNode, LabOptions
@@ -193,24 +193,26 @@ def measure(cluster: Cluster, submit: Callable[[Site], Submitted]) -> Cost:
     with metered(cluster, NODES) as meter:
         cpu_before, programs_before = meter.cpu_s(), meter.programs()
         submitted = submit(site)
-        batch = watch_batch(cluster, NODES[0])()
+        batch = watch_batch(cluster, NODES[0])
+        wall_ns = batch.ended_ns() - batch.begun_ns
         state = cluster.wait(submitted.job, timeout_s=60)
         if state != "COMPLETED":
             raise ValueError(f"job {submitted.job} is {state}, see {site.folder}")
         cluster.wait_idle()
         submitted.check()
-        return _cost(batch, site, meter.cpu_s() - cpu_before, meter.programs() - programs_before)
+        programs = meter.programs() - programs_before
+        return _cost(site, batch.begun_ns, wall_ns, meter.cpu_s() - cpu_before, programs)
 
 
-def _cost(batch: BatchRun, site: Site, cpu_s: float, programs: Mapping[str, int]) -> Cost:
+def _cost(site: Site, begun_ns: int, wall_ns: int, cpu_s: float, programs: Mapping[str, int]) -> Cost:
     launched, chats = site.marked("launched"), site.marked("chat")
     if len(launched) != len(NODES):
         raise ValueError(f"{len(launched)} servers on {len(NODES)} nodes")
     return Cost(
-        wall_s=(batch.ended_ns - batch.begun_ns) / 1e9,
+        wall_s=wall_ns / 1e9,
         cpu_s=cpu_s,
-        launched_s=(launched[-1] - batch.begun_ns) / 1e9,
-        client_s=(chats[0] - batch.begun_ns) / 1e9,
+        launched_s=(launched[-1] - begun_ns) / 1e9,
+        client_s=(chats[0] - begun_ns) / 1e9,
         pythons=sum(count for name, count in programs.items() if name.startswith("python")),
         sruns=programs["srun"],
         jqs=programs["jq"],

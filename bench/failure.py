@@ -37,7 +37,9 @@ from tests.slurm.slurm_run import TWO_NODES, SlurmRun
 SERVER = Path(__file__).with_name("instant_server.py")
 PEER_WORKER = ("-m", "data_designer.slurm.runtime.node_worker", "serve", "--spec")
 SETTLED_S = 0.2
-LEASE_S = 30.0
+IDLE_S = 30.0
+DEATHS_OF_A_JOB = 4
+"""The wait before a restart doubles each time."""
 
 Start = Callable[[Path], subprocess.Popen[bytes]]
 """Starts a worker with two ranks; the folder is its own."""
@@ -168,7 +170,14 @@ def summary(figures: Sequence[float]) -> Deaths:
 
 
 def other_node_ours(cluster: Cluster, deaths: int) -> list[float]:
-    """A replica over two nodes that is restarted after each death of its second rank."""
+    """A replica over two nodes that is restarted after each death of its second rank, in as many jobs as it takes."""
+    found: list[float] = []
+    while len(found) < deaths:
+        found += _deaths_of_a_job(cluster, min(DEATHS_OF_A_JOB, deaths - len(found)))
+    return found
+
+
+def _deaths_of_a_job(cluster: Cluster, deaths: int) -> list[float]:
     policy = {"on_failure": {"policy": "restart", "max_restarts": deaths, "backoff": "1s"}}
     run = SlurmRun(cluster, TWO_NODES | policy)
     marks = run.gate / "marks"
@@ -235,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.failure", description=__doc__)
     parser.add_argument("--deaths", type=int, default=30)
-    parser.add_argument("--idle", type=float, default=LEASE_S, metavar="SECONDS")
+    parser.add_argument("--idle", type=float, default=IDLE_S, metavar="SECONDS")
     add_peer_option(parser)
     options = parser.parse_args(arguments)
     peer = find_peer(options.peer)

@@ -24,6 +24,8 @@ from core.plan.steps import probes_of, steps_of
 from core.units import NodeName
 
 GPUS = 8
+METRICS = (Path(__file__).parents[1] / "tests" / "facts" / "vllm_metrics" / "0.32-load.txt").read_bytes()
+"""What a real vLLM 0.32 says; the controller reads it from every server every few seconds."""
 _SRUN = """#!/bin/sh
 case "$*" in
   --version) echo "slurm 22.05.8" ;;
@@ -101,7 +103,18 @@ class Servers:
         self._watched = selectors.DefaultSelector()
         self._waiting: dict[socket.socket, bytes] = {}
         self._listening = {self._listen(url.removeprefix("http://")) for url in self._names}
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._ending, self._end = socket.socketpair()
+        self._watched.register(self._ending, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Free all ports."""
+        self._end.close()
+        self._thread.join()
+        self._watched.close()
+        for one in (*self._listening, *self._waiting, self._ending):
+            one.close()
 
     def _listen(self, place: str) -> socket.socket:
         address, _, port = place.partition(":")
@@ -114,6 +127,8 @@ class Servers:
             for key, _ in self._watched.select():
                 found = key.fileobj
                 assert isinstance(found, socket.socket)
+                if found is self._ending:
+                    return
                 if found in self._listening:
                     connection = found.accept()[0]
                     self._waiting[connection] = b""
@@ -130,7 +145,8 @@ class Servers:
             data = self._waiting[connection] + content
             while (request := first_request(data)) is not None:
                 path, data = request
-                body = json.dumps(answer(path, self._names[f"http://{address}:{port}"])).encode()
+                names = self._names[f"http://{address}:{port}"]
+                body = METRICS if path == "/metrics" else json.dumps(answer(path, names)).encode()
                 connection.sendall(HEAD.format(len(body)).encode() + body)
         except OSError:
             return False

@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -92,32 +92,30 @@ def started_programs(accounts: bytes) -> Iterator[str]:
             yield name.split(b"\0")[0].decode(errors="replace")
 
 
-class BatchRun(NamedTuple):
-    """When a batch script ran, in nanoseconds since the epoch."""
-
-    begun_ns: int
-    ended_ns: int
-
-
-def watch_batch(cluster: Cluster, node: str) -> Callable[[], BatchRun]:
-    """Waits for the batch script of the only job; what it gives waits for the script's end, without polling.
+class Batch:
+    """A batch script that has started. Times are nanoseconds since the epoch.
 
     The kernel counts the start of processes in hundredths of a second.
     """
-    pid = _batch_process(cluster, node)
-    descriptor = os.pidfd_open(pid)
-    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    begun_ns = booted_ns + ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
-    def ended() -> BatchRun:
-        readable, _, _ = select.select([descriptor], [], [], PATIENCE_S)
-        os.close(descriptor)
+    def __init__(self, pid: int) -> None:
+        self._process = os.pidfd_open(pid)
+        ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        self.begun_ns = booted_ns + ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+    def ended_ns(self) -> int:
+        """Waits for its end, without polling."""
+        readable, _, _ = select.select([self._process], [], [], PATIENCE_S)
+        os.close(self._process)
         if not readable:
             raise TimeoutError(f"the batch script runs for more than {PATIENCE_S:.0f} s")
-        return BatchRun(begun_ns, time.time_ns())
+        return time.time_ns()
 
-    return ended
+
+def watch_batch(cluster: Cluster, node: str) -> Batch:
+    """The script of the only job, as soon as it runs."""
+    return Batch(_batch_process(cluster, node))
 
 
 def _batch_process(cluster: Cluster, node: str) -> int:

@@ -9,20 +9,21 @@ cluster of N nodes, with a server on each.
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from bench.failure import cpu_ns
+from bench.failure import cpu_ns, server
 from bench.many_nodes import GPUS, Servers, make_tools, node_names
+from bench.marks import await_marks
+from bench.node_meter import watch_batch
 from core.layout import AttemptPaths
 from core.plan.bound import BoundPlan
 from core.slurm.hostnames import compress_hostlist
@@ -30,10 +31,14 @@ from core.units import NodeName
 from shell.authoring import read_and_plan
 from shell.descendants import descendants
 from shell.runs import create_run
+from tests.slurm.options import LabNode, LabOptions
+from tests.slurm.running import running_cluster
+from tests.slurm.slurm_run import SlurmRun
 
 PROJECT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 300.0
 SERVING_S = 20.0
+SETTLED_S = 1.0
 _PROGRAM = """#!/bin/sh
 touch {folder}/working
 exec sleep 200000
@@ -52,8 +57,8 @@ class Figures(NamedTuple):
     serving_ms_per_s: float
     memory_mib: float
     threads: int
+    processes: int
     end_s: float
-    end_cpu_s: float
 
 
 class Controller:
@@ -154,35 +159,66 @@ def measure(nodes: int, serving_s: float) -> Figures:
     with controlled(nodes) as controller:
         controller.until(Path(controller.attempt.bound(1)).exists, "the bound plan")
         plan = controller.plan()
-        Servers(plan)
-        steps = -(-nodes // plan.deployments[0].replicas_per_step)
-        launched_s = controller.until(lambda: controller.launched() == steps, f"{steps} steps")
-        launched_cpu_s = controller.cpu_s()
-        ready_s = controller.until((controller.folder / "working").exists, "the client's work")
-        ready_cpu_s = controller.cpu_s()
-        time.sleep(1)
-        before = controller.cpu_s()
-        time.sleep(serving_s)
-        serving = (controller.cpu_s() - before) * 1000 / serving_s
-        memory, threads = controller.status("VmRSS") / 1024, controller.status("Threads")
-        sruns = len([pid for pid in descendants(controller.own[1]) if _is_step(pid)])
-        end_s, end_cpu_s = _end(controller)
-    return Figures(
-        nodes, sruns, launched_s, launched_cpu_s, ready_s, ready_cpu_s, serving, memory, threads, end_s, end_cpu_s
-    )
+        with closing(Servers(plan)):
+            steps = -(-nodes // plan.deployments[0].replicas_per_step)
+            launched_s = controller.until(lambda: controller.launched() == steps, f"{steps} steps")
+            launched_cpu_s = controller.cpu_s()
+            ready_s = controller.until((controller.folder / "working").exists, "the client's work")
+            ready_cpu_s = controller.cpu_s()
+            time.sleep(SETTLED_S)
+            before = controller.cpu_s()
+            time.sleep(serving_s)
+            return Figures(
+                nodes=nodes,
+                sruns=len([pid for pid in descendants(controller.own[1]) if is_step(pid)]),
+                launched_s=launched_s,
+                launched_cpu_s=launched_cpu_s,
+                ready_s=ready_s,
+                ready_cpu_s=ready_cpu_s,
+                serving_ms_per_s=(controller.cpu_s() - before) * 1000 / serving_s,
+                memory_mib=controller.status("VmRSS") / 1024,
+                threads=controller.status("Threads"),
+                processes=1 + len(descendants(controller.process.pid)),
+                end_s=_end(controller),
+            )
 
 
-def _is_step(pid: int) -> bool:
+def is_step(pid: int) -> bool:
+    """Whether this is a stand-in for an ``srun`` that serves."""
     return Path(f"/proc/{pid}/cmdline").read_bytes() == b"sleep\x00100000\x00"
 
 
-def _end(controller: Controller) -> tuple[float, float]:
-    """Tell it to stop: how long its end takes, and the CPU of it."""
-    before, begun = controller.cpu_s(), time.monotonic()
-    controller.process.send_signal(signal.SIGTERM)
-    _, _, usage = os.wait4(controller.process.pid, 0)
-    controller.process.returncode = 0
-    return time.monotonic() - begun, usage.ru_utime + usage.ru_stime - before
+def _end(controller: Controller) -> float:
+    """Tell it to stop; how long its end takes."""
+    begun = time.monotonic()
+    controller.process.terminate()
+    controller.process.wait()
+    return time.monotonic() - begun
+
+
+class Real(NamedTuple):
+    """On a test cluster, from the first line of the batch script."""
+
+    nodes: int
+    launched_s: float
+    working_s: float
+
+
+def measure_real(nodes: int) -> Real:
+    """A server on each of so many nodes, each with a slurmd of its own."""
+    with running_cluster(LabOptions(nodes=tuple(LabNode(name=f"c{index + 1}") for index in range(nodes)))) as cluster:
+        run = SlurmRun(cluster, {"resources": {"nodes": nodes}, "topology": {"tensor_parallel": GPUS}})
+        words = " ".join((*server(run.gate), '"$@"'))
+        run.vllm.write_text(f"#!/bin/sh\nexec {words}\n")
+        job = run.submit()
+        begun_ns = watch_batch(cluster, "c1").begun_ns
+        launched = await_marks(run.gate / "marks", "launched", nodes)
+        run.wait_working(job)
+        working_ns = (run.gate / "working").stat().st_mtime_ns
+        run.open_gate()
+        if (state := job.ended()) != "COMPLETED":
+            raise ValueError(f"the job is {state}: {job.log()}")
+        return Real(nodes, (launched[-1].at_ns - begun_ns) / 1e9, (working_ns - begun_ns) / 1e9)
 
 
 def table(rows: Sequence[Figures]) -> str:
@@ -196,6 +232,7 @@ def table(rows: Sequence[Figures]) -> str:
         "serving_ms_per_s": "while serving, ms of CPU per s",
         "memory_mib": "memory, MiB",
         "threads": "threads",
+        "processes": "processes, with all `srun`s, endpoint and client",
         "end_s": "from TERM to the end, s",
     }
     lines = [f"| nodes | {' | '.join(f'{row.nodes:,}' for row in rows)} |", "|---|" + "--:|" * len(rows)]
@@ -214,8 +251,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[64, 256, 1024])
     parser.add_argument("--serving", type=float, default=SERVING_S, metavar="SECONDS")
+    parser.add_argument("--slurmds", type=int, default=0, metavar="N")
     options = parser.parse_args(arguments)
     print(table([measure(nodes, options.serving) for nodes in options.nodes]))
+    if options.slurmds:
+        real = measure_real(options.slurmds)
+        text = f"servers run on all after {real.launched_s:.1f} s, the client works after {real.working_s:.1f} s"
+        print(f"\n{real.nodes} slurmds: {text}")
 
 
 if __name__ == "__main__":
