@@ -1,44 +1,18 @@
-"""Why the servers of a launch died: the ends of its logs, read for `core.vllm.diagnose`, and the words for people."""
+"""The deaths of one attempt's servers, as far as they are explained (`shell.last_words`)."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from core.layout import AttemptPaths, lane_log
-from core.plan.task import RankEnded, TaskEnded
+from core.layout import AttemptPaths
 from core.supervise.effects import Explain
 from core.supervise.verdict import ServersFailed, Verdict
-from core.units import NodeName, StepName
-from core.vllm.diagnose import Diagnosis, RankLog, diagnose_ranks
+from core.units import NodeName
 from shell.step_ends import read_ends
 
-TAIL_BYTES = 128 * 1024
-"""The root cause stands above a traceback per process that passed it on."""
-MOST_LOGS = 12
-"""The first death is nearly always in one of these; a launch may have hundreds of logs."""
-
-
-class Death(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the end of one launch, for `attempt.json`."""
-
-    step: StepName
-    launch: int
-    diagnosis: Diagnosis
-
-
-def death_of(
-    logs: str, step: StepName, launch: int, ends: Sequence[TaskEnded], lane: str | None, vllm: str | None
-) -> Death | None:
-    """The probable cause; None when the logs hold nothing that is known. `lane` is the process to blame, if one is."""
-    codes = dict(_own_ends(ends))
-    first = [lane] if lane else []
-    read = [
-        RankLog(name=name, lines=_tail(f"{logs}/{name}"), code=codes.get(name))
-        for name in _names(logs, step, launch, [*first, *sorted(codes)])
-    ]
-    found = diagnose_ranks(read, vllm)
-    return None if found is None else Death(step=step, launch=launch, diagnosis=found)
+if TYPE_CHECKING:
+    from shell.last_words import Death
 
 
 class Deaths:
@@ -50,6 +24,8 @@ class Deaths:
 
     def explain(self, asked: Explain, nodes: Sequence[NodeName], vllm: str | None) -> tuple[str, ...]:
         """Look into what a launch left behind; the words for people, none when nothing is known."""
+        from shell.last_words import death_of, death_words  # milliseconds that no launch should wait for
+
         ends = list(read_ends(self._paths.tasks, asked.step, asked.launch, nodes))
         death = death_of(self._paths.logs, asked.step, asked.launch, ends, asked.lane, vllm)
         if death is None:
@@ -65,38 +41,3 @@ class Deaths:
                 if (death.step, death.launch) == (verdict.step, verdict.launch):
                     fields["diagnosis"] = msgspec.to_builtins(death.diagnosis)
         return msgspec.json.encode(fields)
-
-
-def _own_ends(ends: Sequence[TaskEnded]) -> Iterator[tuple[str, int]]:
-    """Log and exit code of every process that ended by itself; the others were ended by their node workers."""
-    for end in ends:
-        if isinstance(end.cause, RankEnded):
-            name = os.path.basename(lane_log("", end.step, end.launch, end.cause.lane))
-            yield from ((name, ended.code) for ended in end.lanes if ended.name == end.cause.lane)
-
-
-def _names(logs: str, step: StepName, launch: int, first: Sequence[str]) -> list[str]:
-    """The logs of the launch, those of processes that ended by themselves first."""
-    wanted = [name if name.endswith(".log") else os.path.basename(lane_log("", step, launch, name)) for name in first]
-    names = [name for name in os.listdir(logs) if name.startswith(f"{step}.{launch}.")]
-    return sorted(names, key=lambda name: (wanted.index(name) if name in wanted else len(wanted), name))[:MOST_LOGS]
-
-
-def _tail(path: str) -> tuple[str, ...]:
-    try:
-        with open(path, "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - TAIL_BYTES))
-            return tuple(file.read(TAIL_BYTES).decode(errors="replace").splitlines())
-    except OSError:
-        return ()
-
-
-def death_words(death: Death) -> tuple[str, str, str]:
-    """The cause, the line that shows it, and what to do."""
-    found = death.diagnosis
-    return (
-        f"probable cause: {found.title} ({found.cause})",
-        f"logs/{found.log}: {found.evidence}",
-        f"what to do: {found.hint}",
-    )
