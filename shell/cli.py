@@ -77,6 +77,21 @@ def submit(
     raise typer.Exit(submit_run(target, profile_file, cluster, as_json))
 
 
+RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="the folder of a run")]
+
+
+@app.command()
+def status(
+    run: RunFolder,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="look again until nothing changes by itself")] = False,
+) -> None:
+    """Tell where every shard of a run stands, why, and what to do next."""
+    from shell.status_command import status as tell_status
+
+    raise typer.Exit(tell_status(run, as_json, watch))
+
+
 def _has_folder() -> bool:
     try:
         os.getcwd()

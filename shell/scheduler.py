@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from core.record.rows import ACCOUNTING_FIELDS as STARTS
+from core.record.rows import QUEUE_FORMAT as TASKS
 from core.slurm.environ import query_environment, submit_environment
 from core.submit.answer import (
     Answer,
@@ -62,6 +64,11 @@ class Scheduler:
         argv = ("sbatch", "--test-only", script)
         return doubt(self._run(argv, submit_environment(self._environ), self._timeouts.query_s, folder))
 
+    def srun_help(self) -> str | None:
+        """The options of srun with those of plug-ins; None where it does not say, as on hosts without it."""
+        answer = self._query("srun", "--help")
+        return answer.stdout if isinstance(answer, Finished) and answer.code == 0 else None
+
     def look(self, job_name: str, user_id: int, since_unix_ms: int) -> Sight:
         """Jobs of this name and user, in the queue and in the accounting."""
         who = (f"--name={job_name}", f"--user={user_id}")
@@ -77,6 +84,18 @@ class Scheduler:
     def cancel(self, job: Job) -> str | None:
         """Cancel a job; or why it may still be there."""
         return why_not(self._query("scancel", *_cluster(job), job.job_id))
+
+    def queue(self, ids: Sequence[str], cluster: str | None) -> CommandAnswer:
+        """Jobs of these ids that wait or run."""
+        where = _cluster(Job(job_id="", cluster=cluster))
+        return self._query("squeue", *where, "--noheader", "--array", f"--jobs={','.join(ids)}", f"--format={TASKS}")
+
+    def accounting(self, ids: Sequence[str], cluster: str | None, since_unix_ms: int) -> CommandAnswer:
+        """Every start of jobs of these ids."""
+        fields = ("--noheader", "--allocations", "--parsable2", "--duplicates", f"--format={STARTS}")
+        since = f"--starttime={_days_before(since_unix_ms)}"
+        where = _cluster(Job(job_id="", cluster=cluster))
+        return self._query("sacct", *where, *fields, f"--jobs={','.join(ids)}", since)
 
     def _query(self, *argv: str) -> CommandAnswer:
         return self._run(argv, query_environment(self._environ), self._timeouts.query_s, "/")

@@ -1,0 +1,135 @@
+"""What became of a task that has left the queue.
+
+Accounting lags behind, and shared file systems show new files late; so what is missing is waited for, by a clock that
+never jumps, and then counts as lost.
+"""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from core.record.rows import AccountRow, newest
+from core.record.shard_state import Ended, EndKind, Settling, ShardState, Unknown
+from core.record.sightings import AttemptSeen, Task
+from core.slurm.job_state import cancelled_by, phase
+
+LOST_AFTER_MS = 300_000
+"""Nothing of it in the queue, and no end in the accounting."""
+RESULT_AFTER_MS = 120_000
+"""A job that ended well whose result does not show: twice what NFS clients may answer from their cache."""
+
+_BY_STATE: dict[str, EndKind] = {
+    "TIMEOUT": "timeout",
+    "NODE_FAIL": "node-fail",
+    "OUT_OF_MEMORY": "out-of-memory",
+    "PREEMPTED": "preempted",
+    "DEADLINE": "deadline",
+    "BOOT_FAIL": "boot-fail",
+    "REVOKED": "revoked",
+}
+_WORDS: dict[EndKind, str] = {
+    "timeout": "the time limit ended it",
+    "node-fail": "a node failed",
+    "out-of-memory": "it used more memory than it was given",
+    "preempted": "it made room for other jobs",
+    "deadline": "its deadline passed",
+    "boot-fail": "its nodes could not be booted",
+    "revoked": "another cluster took it",
+}
+
+
+class Gone(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of it. `unaccounted` says why there is no accounting; None when there is."""
+
+    task: Task
+    rows: tuple[AccountRow, ...]
+    attempt: AttemptSeen | None
+    absent_ms: int
+    unaccounted: str | None
+
+
+def judge_gone(gone: Gone) -> ShardState:
+    """How it ended, or what is waited for."""
+    row = newest(gone.rows)
+    if row is None:
+        return _by_attempt(gone, "") or _wait_for_word(gone)
+    match phase(row.state, in_queue=False):
+        case "alive":
+            return _by_attempt(gone, row.nodes) or _wait(
+                gone, LOST_AFTER_MS, f"accounting still says {row.state}", "lost", _lost(gone), row.nodes
+            )
+        case "unknown":
+            return Unknown(why=f"accounting says {row.state_text!r}, a state that is not known")
+        case "ended":
+            return _by_accounting(gone, row)
+        case never:
+            assert_never(never)
+
+
+def _by_accounting(gone: Gone, row: AccountRow) -> ShardState:
+    if row.state == "CANCELLED":
+        user = cancelled_by(row.state_text)
+        return _ended(gone, "cancelled", f"cancelled by user {user}" if user else "cancelled", row.nodes)
+    if row.state in _BY_STATE:
+        kind = _BY_STATE[row.state]
+        where = f" ({row.nodes})" if kind == "node-fail" and row.nodes else ""
+        return _ended(gone, kind, f"{_WORDS[kind]}{where}", row.nodes)
+    if row.state == "COMPLETED":
+        derived = f"; a step of it ended with {row.derived}" if row.derived else ""
+        why = f"the job ended well but there is no result{derived}"
+        return _wait(gone, RESULT_AFTER_MS, "the result is not visible yet", "no-result", why, row.nodes)
+    return _by_attempt(gone, row.nodes) or _ended(gone, "failed", _exit_words(row), row.nodes)
+
+
+def _exit_words(row: AccountRow) -> str:
+    how = f"signal {row.signal}" if row.signal else f"exit code {row.code}"
+    return f"the job ended with {how}, and its controller did not say why"
+
+
+def _by_attempt(gone: Gone, nodes: str) -> ShardState | None:
+    """In the words of the attempt; None when it has not written its end."""
+    attempt = gone.attempt
+    if attempt is None or attempt.ended_unix_ms is None:
+        return None
+    where = nodes or ",".join(attempt.nodes)
+    why = _last_word(attempt)
+    if attempt.state == "COMPLETED":
+        return _wait(gone, RESULT_AFTER_MS, "the result is not visible yet", "no-result", why, where)
+    if attempt.cause == "out-of-time":
+        return _ended(gone, "out-of-time", why, where)
+    return _ended(gone, "interrupted" if attempt.state == "INTERRUPTED" else "failed", why, where)
+
+
+def _last_word(attempt: AttemptSeen) -> str:
+    """The end of the story, without its time."""
+    last = attempt.said[-1].strip() if attempt.said else ""
+    words = last.partition(" s  ")[2] or last
+    return words or f"attempt {attempt.number} ended with exit code {attempt.exit_code}"
+
+
+def _wait_for_word(gone: Gone) -> ShardState:
+    if gone.unaccounted is None:
+        return _wait(gone, LOST_AFTER_MS, "accounting does not know it yet", "lost", _lost(gone), "")
+    why = f"it has left the queue, and there is no accounting ({gone.unaccounted})"
+    return _wait(gone, LOST_AFTER_MS, why, "lost", _lost(gone), "")
+
+
+def _lost(gone: Gone) -> str:
+    if gone.attempt is not None:
+        return f"attempt {gone.attempt.number} was killed before it could record its end"
+    return "it is gone, and nothing says what became of it"
+
+
+def _wait(gone: Gone, limit_ms: int, meanwhile: str, kind: EndKind, why: str, nodes: str) -> Settling | Ended:
+    left = limit_ms - gone.absent_ms
+    return Settling(task=gone.task, why=meanwhile, left_ms=left) if left > 0 else _ended(gone, kind, why, nodes)
+
+
+def _ended(gone: Gone, kind: EndKind, why: str, nodes: str) -> Ended:
+    return Ended(end=kind, task=gone.task, why=why, nodes=nodes)
+
+
+def failed_nodes(rows: Sequence[AccountRow]) -> tuple[tuple[str, str], ...]:
+    """End and host list of every start that a failing node ended, oldest first."""
+    return tuple(sorted((row.end, row.nodes) for row in rows if row.state in ("NODE_FAIL", "BOOT_FAIL") and row.nodes))
