@@ -91,13 +91,19 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the client failed. `error` is the class of the exception, `causes` those behind it, outermost first."""
+    """Why the client failed. `error` is the class of an exception of Data Designer, `causes` those behind it, outermost
+    first; None where there was none."""
 
-    error: str
+    error: str | None
     message: str
     hint: str
     causes: tuple[str, ...]
     exit_code: Literal[65, 70, 75]
+
+    @property
+    def said(self) -> str:
+        """The failure in a line, without advice."""
+        return self.message if self.error is None else f"{self.error}: {self.message}"
 
 
 class EndpointFile(msgspec.Struct, frozen=True, kw_only=True):

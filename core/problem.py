@@ -67,7 +67,7 @@ class UnknownField(msgspec.Struct, frozen=True, kw_only=True, tag="unknown-field
 
 
 class MissingField(msgspec.Struct, frozen=True, kw_only=True, tag="missing-field", tag_field="code"):
-    """A field that must be given is not; `reason` is what makes it necessary, where that is not its kind alone."""
+    """A field that must be given is not. `reason` is why it must, where that is not plain."""
 
     at: At
     field: str

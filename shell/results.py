@@ -50,7 +50,7 @@ def _client_error(path: str) -> tuple[str, ...]:
             error = msgspec.json.decode(file.read(), type=ClientError)
     except (OSError, msgspec.MsgspecError):
         return ()
-    return (f"{error.error}: {error.message} ({error.hint})",)
+    return (f"{error.said} ({error.hint})",)
 
 
 def declare_winner(run: RunPaths, shard: int, number: int) -> bool:

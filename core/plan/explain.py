@@ -35,9 +35,11 @@ def _work(plan: RunPlan) -> Iterator[str]:
     sizes = sorted({shard_of(records, count, index).records for index in (0, count - 1)}, reverse=True)
     each = " or ".join(map(str, sizes))
     client = plan.client
-    what = "the command " + " ".join(client.command) if isinstance(client, CommandClient) else "Data Designer"
+    what, resume = "Data Designer", f"; resume {plan.invocation.resume}"
+    if isinstance(client, CommandClient):
+        what, resume = "the command " + " ".join(client.command), ""
     shards = f"{count} shards of {each}" if count > 1 else "1 shard"
-    yield f"  {records} records by {what}, {shards}; resume {plan.invocation.resume}"
+    yield f"  {records} records by {what}, {shards}{resume}"
     yield f"  output: {plan.output.format}, below {plan.site.workspace_root}/runs"
 
 

@@ -104,7 +104,7 @@ def _client(before: State, after: State) -> Iterator[str]:
         return
     match after.client:
         case Prepared():
-            yield "the client has read its config and waits for servers"
+            yield "the client is prepared and waits for servers"
         case Working():
             yield "the client works"
         case Judging(code=code):
@@ -164,7 +164,9 @@ def cause_words(cause: Cause) -> str:
         case NotReadyInTime(after_ms=after, nodes_together=1):
             return f"not ready within {_seconds(after)}"
         case NotReadyInTime(after_ms=after, nodes_together=nodes):
-            doubt = f"its processes on {nodes} nodes may not have met (rendezvous): see network.interface of the profile"
+            doubt = (
+                f"its processes on {nodes} nodes may not have met (rendezvous): see network.interface of the profile"
+            )
             return f"not ready within {_seconds(after)}; {doubt}, and their logs"
         case ForeignAnswered(found=found, wanted=wanted):
             return f"another server answers at its address: {', '.join(found)} instead of {', '.join(wanted)}"
@@ -182,9 +184,9 @@ def verdict_words(verdict: Verdict) -> str:
         case Completed():
             return "the result is complete"
         case ClientRefused(reasons=(reason,)):
-            return f"the client refused its config: {reason}"
+            return f"the client refused its work: {reason}"
         case ClientRefused(reasons=reasons):
-            return f"the client refused its config: {len(reasons)} problems"
+            return f"the client refused its work: {len(reasons)} problems"
         case ClientFailed(code=code, reasons=reasons):
             return f"the client failed ({exit_words(code)}): {'; '.join(reasons) or 'no reason given'}"
         case NotJudged(after_ms=after):

@@ -40,5 +40,5 @@ class Answers:
 
     def failed(self, error: ClientError) -> None:
         """Why nothing can be claimed."""
-        print(f"{error.error}: {error.message}\n    hint: {error.hint}", flush=True)
+        print(f"{error.said}\n    hint: {error.hint}", flush=True)
         write_atomic(self.files.error, canonical_json(error))

@@ -48,7 +48,7 @@ def hand_in(spec: ClientSpec, claim: Claim, answers: Answers) -> int:
     said: Sequence[str] = [report(problem).message for problem in problems]
     answers.failed(
         ClientError(
-            error="IncompleteResult",
+            error=None,
             message="; ".join(said),
             hint=report(problems[0]).hint,
             causes=(),

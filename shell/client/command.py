@@ -9,6 +9,7 @@ import subprocess
 from core.client_spec import ClientError, ClientSpec, CommandWork, EndpointFile
 from core.codec import canonical_json
 from core.problem import At, PathUnusable
+from core.supervise.story import exit_words
 from shell.client.answers import Answers
 from shell.client.collect import claim_files, hand_in
 from shell.client.environ import token
@@ -100,9 +101,9 @@ def _signal(leader: int, number: int) -> None:
 
 
 def _failed(work: CommandWork, code: int) -> ClientError:
-    how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
+    how = f"was {exit_words(code)}" if code < 0 else f"ended with {exit_words(code)}"
     return ClientError(
-        error="CommandFailed",
+        error=None,
         message=f"{work.command[0]!r} {how}",
         hint="look at the client's log; its own output is there",
         causes=(),

@@ -75,7 +75,7 @@ def test_a_config_that_data_designer_refuses(make_run: MakeRun) -> None:
     run = make_run(**_builder(column_type="llm-text", prompt="Write about {{ nothing_known }}."))
     controller = run.start({"startup_s": 60})
     assert controller.code() == 78, controller.log.read_text()
-    assert "the client refused its config: builder.json: columns.text: Data Designer refuses" in run.story(1)
+    assert "the client refused its work: builder.json: columns.text: Data Designer refuses" in run.story(1)
     assert "references a column that does not exist: 'nothing_known'" in run.story(1)
     assert not Path(run.paths.winner(0)).exists()
     assert not run.processes()

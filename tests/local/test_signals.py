@@ -20,7 +20,7 @@ ENDS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129, signal.SIGU
 def _starting(run: LocalRun) -> Controller:
     controller = run.start({"startup_s": 60})
     controller.victim("engine of a rank")
-    controller.says("the client has read its config")
+    controller.says("the client is prepared")
     return controller
 
 

@@ -90,8 +90,15 @@ def test_exit_zero_without_a_whole_result_is_a_failure(world: World, script: str
 def test_a_program_that_fails_is_reported_with_its_code(world: World) -> None:
     world.command("sh", "-c", f"{WRITE}; exit 3")
     assert world.run() == 75
-    assert "exited with code 3" in world.error().message
+    assert world.error().said == "'sh' ended with exit code 3"
     assert not world.has("claim")
+
+
+def test_a_signal_that_ended_a_program_is_named(world: World) -> None:
+    world.command("sh", "-c", "kill -TERM $$")
+    assert world.run() == 128 + signal.SIGTERM
+    assert world.error().said == "'sh' was killed by signal 15 (SIGTERM)"
+    assert "\n'sh' was killed by signal 15 (SIGTERM)\n" in f"\n{world.log.decode()}"
 
 
 def test_a_program_that_does_not_exist_is_refused_before_the_start(world: World) -> None:
