@@ -25,7 +25,6 @@ from core.units import NodeName, StepName
 LONGEST_WORD = 128 * 1024 - 1
 """Linux refuses longer strings in argv and in the environment (MAX_ARG_STRLEN, the final NUL included)."""
 
-_OVERLAP = "--overlap"
 _OWNED = frozenset(
     "--nodes --ntasks --ntasks-per-node --nodelist --overlap --exclusive --exact --mem --mem-per-cpu --mem-per-gpu "
     "--cpus-per-task --gres --gpus --gpus-per-node --gpus-per-task --gpus-per-socket --export --export-file "
@@ -104,7 +103,7 @@ def _shape(request: StepRequest, node_list: str) -> Iterator[str]:
 
 
 def _resources(request: StepRequest, version: SlurmVersion) -> Iterator[str]:
-    yield _OVERLAP
+    yield "--overlap"
     if request.cpus_per_task is not None:
         yield "--exact"
         yield f"--cpus-per-task={request.cpus_per_task}"
@@ -143,8 +142,9 @@ def extra_args_problems(extra_args: Sequence[str], at: At) -> Iterator[OwnedByPl
 def step_problems(steps: Iterable[StepRequest], version: SlurmVersion | None, at: At) -> Iterator[Problem]:
     """Whether these steps can run side by side for the whole job.
 
-    Two steps on one node need ``--overlap`` in both; before 22.05 that shares CPUs only, so that the second step with
-    GPUs on a node would wait for ever for the first. A step that has no node, or one node twice, cannot be asked for.
+    Two steps on one node need ``--overlap`` in both, which each of ours has; before 22.05 that shares CPUs only, so that
+    the second step with GPUs on a node would wait for ever for the first. A step that has no node, or one node twice,
+    cannot be asked for.
     """
     release = version or NEWEST
     with_gpus: dict[NodeName, StepName] = {}
@@ -153,8 +153,6 @@ def step_problems(steps: Iterable[StepRequest], version: SlurmVersion | None, at
             yield WrongCombination(
                 at=at, found=f"step {step.name!r} has {len(step.nodes)} nodes", expected="at least one node, each once"
             )
-        if _OVERLAP not in serve_srun(step, version).argv:
-            yield WrongCombination(at=at, found=f"step {step.name!r} does not share its nodes", expected="--overlap")
         if not step.gpus_per_node or release.has("overlap-shares-gres"):
             continue
         other = next((with_gpus[node] for node in step.nodes if node in with_gpus), None)

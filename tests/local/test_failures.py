@@ -151,7 +151,11 @@ def _planned(run: LocalRun, revision: int) -> tuple[str, int]:
 
 @pytest.mark.parametrize(
     ("does", "words"),
-    [("no-result", "IncompleteResult"), ("short", "3 records instead of 4"), ("fail", "exited with code 3")],
+    [
+        ("no-result", "none of the files has rows"),
+        ("short", "3 records instead of 4"),
+        ("fail", "ended with exit code 3"),
+    ],
 )
 def test_a_client_without_a_whole_result_may_try_again(make_run: MakeRun, does: str, words: str) -> None:
     run = make_run()
