@@ -53,7 +53,7 @@ class SrunLauncher:
         self._asked_for_facts += 1
         request = facts_step(self._site, request_path, nodes, image, self._asked_for_facts)
         log = facts_step_log(self._site.attempt.logs, self._asked_for_facts)
-        step = self._step(request, log, _no_task, self._listener.on_facts_exit)
+        step = self._step(request, log, _no_task, self._listener.on_facts_exit, repeatable=True)
         self._facts.append(step)
         step.start()
 
@@ -81,12 +81,19 @@ class SrunLauncher:
         if started is not None:
             started.signal(signal)
 
-    def _step(self, request: StepRequest, log: str, task_ended: TaskCallback, step_ended: StepCallback) -> SrunStep:
+    def _step(
+        self,
+        request: StepRequest,
+        log: str,
+        task_ended: TaskCallback,
+        step_ended: StepCallback,
+        repeatable: bool = False,
+    ) -> SrunStep:
         command = serve_srun(request, self._version)
         if command.host_list is not None:
             write_atomic(command.host_list.path, command.host_list.text.encode())
         environ = outer_environment(request.container, self._environ)
-        return SrunStep(self._reaper, command.argv, environ, log, task_ended, step_ended, self._patience_s)
+        return SrunStep(self._reaper, command.argv, environ, log, task_ended, step_ended, self._patience_s, repeatable)
 
 
 def _no_task(node: NodeName, code: int) -> None:

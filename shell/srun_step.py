@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from core.slurm.srun_says import failed_in_passing, pause_before_try_s, read_srun_line
+from core.slurm.srun_says import failed_in_passing, failed_on_a_node, pause_before_try_s, read_srun_line
 from core.supervise.effects import Signal
 from core.units import NodeName
 from shell.processes import Child, Reaper
@@ -30,9 +30,12 @@ class SrunStep:
         task_ended: TaskCallback,
         step_ended: StepCallback,
         patience_s: float,
+        repeatable: bool = False,
     ) -> None:
+        """`repeatable`: the tasks may run twice, so a node that did not take its own is a reason to try again."""
         self._reaper, self._argv, self._environ, self._log = reaper, argv, environ, log
         self._task_ended, self._step_ended, self._patience_s = task_ended, step_ended, patience_s
+        self._repeatable = repeatable
         self._child: Child | None = None
         self._asked: Signal | None = None
         self._in_passing = False
@@ -81,7 +84,8 @@ class SrunStep:
     def _hear(self, line: str) -> None:
         """In the reaper's thread."""
         self._write(line)
-        self._in_passing = self._in_passing or failed_in_passing(line)
+        if failed_in_passing(line) or (self._repeatable and failed_on_a_node(line)):
+            self._in_passing = True
         ended = read_srun_line(line)
         if ended is not None:
             for node in ended.nodes:

@@ -88,6 +88,17 @@ def failed_in_passing(line: str) -> bool:
     return found is not None and any(reason in line.lower() for reason in _PASSING)
 
 
+_NOT_LAUNCHED = re.compile(r"srun: error: Task launch for \S+ failed on node \S+: .+")
+
+
+def failed_on_a_node(line: str) -> bool:
+    """Whether the line says that a node did not take its task: just booted, busy, or out of reach for a moment.
+
+    Other nodes may have begun, so only work that may be done twice can be tried again.
+    """
+    return _NOT_LAUNCHED.fullmatch(line.strip()) is not None
+
+
 def pause_before_try_s(number: int) -> float | None:
     """How long to wait before try `number`, counted from 2; None when that is one too many."""
     return None if number > MOST_TRIES else 0.5 * 2 ** (number - 2)

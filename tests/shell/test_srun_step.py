@@ -19,13 +19,16 @@ BUSY = "srun: error: unable to initialize step context socket: Address already i
 class Played:
     """A step whose ``srun`` is a shell script; `tries` counts its starts."""
 
-    def __init__(self, folder: Path, reaper: Reaper, script: str, patience_s: float = 60) -> None:
+    def __init__(
+        self, folder: Path, reaper: Reaper, script: str, patience_s: float = 60, repeatable: bool = False
+    ) -> None:
         self.folder = folder
         self.codes: list[int] = []
         self.tasks: list[tuple[NodeName, int]] = []
         argv = ("sh", "-c", f"echo try >>{folder}/tries\n{script}")
         environ = {"PATH": os.environ["PATH"]}
-        self.step = SrunStep(reaper, argv, environ, str(folder / "log"), self._task, self.codes.append, patience_s)
+        log = str(folder / "log")
+        self.step = SrunStep(reaper, argv, environ, log, self._task, self.codes.append, patience_s, repeatable)
         self.step.start()
 
     def _task(self, node: NodeName, code: int) -> None:
@@ -71,6 +74,15 @@ def test_what_stays_wrong_is_not_tried_again(tmp_path: Path, reaper: Reaper, sai
     assert played.code() == 1
     assert played.tries == 1
     assert said in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_node_that_did_not_take_its_task(tmp_path: Path, reaper: Reaper, repeatable: bool) -> None:
+    said = "srun: error: Task launch for StepId=45.0 failed on node c2: Job credential expired"
+    script = f'[ -e {tmp_path}/second ] && exit 0\ntouch {tmp_path}/second\necho "{said}" >&2\nexit 1'
+    played = Played(tmp_path, reaper, script, repeatable=repeatable)
+    assert played.code() == (0 if repeatable else 1)
+    assert played.tries == (2 if repeatable else 1)
 
 
 def test_ends_of_tasks_are_told_before_the_end_of_the_step(tmp_path: Path, reaper: Reaper) -> None:

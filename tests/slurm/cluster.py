@@ -224,10 +224,11 @@ class Cluster:
         self.lab("kill-node", node)
 
     def start_node(self, node: str) -> None:
-        """Boots the node again and returns when it is idle."""
+        """Boots the node again and returns when it is idle and takes tasks."""
         self.lab("start-node", node)
         self.namespaces.hold(self.init(node))
         self.wait_idle(node)
+        self.run(("srun", "-N1", "-w", node, "true"), user="root", timeout_s=60)
 
     def kill_slurmd(self, node: str) -> None:
         """SIGKILL for slurmd. Tasks on the node live on."""

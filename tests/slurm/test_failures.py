@@ -84,7 +84,7 @@ def test_the_step_is_cancelled(cluster: Cluster) -> None:
 
 
 def test_policy_fail_ends_the_attempt_and_says_why(cluster: Cluster) -> None:
-    run, job = _working(cluster, **FAIL)
+    _, job = _working(cluster, **FAIL)
     job.kill_lane("c2")
     assert job.ended() == "FAILED"
     verdict = job.verdict()

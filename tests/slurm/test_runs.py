@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from core.supervise.verdict import Completed
-from tests.local.local_run import REPOSITORY
+from tests.local.local_run import REPOSITORY, until
 from tests.slurm.cluster import Cluster
 from tests.slurm.slurm_run import RESTART, TWO_NODES, SlurmRun
 
@@ -54,6 +54,8 @@ def test_every_process_has_the_mask_and_the_address_of_its_node(cluster: Cluster
 def test_an_array_has_one_winner_per_shard(cluster: Cluster) -> None:
     run = SlurmRun(cluster, {}, invocation={"num_records": 7}, array_tasks={"count": 3})
     job = run.submit(gated=False)
+    winners = [job.root / "shards" / f"{shard:05d}" / "winner.json" for shard in range(3)]
+    until(lambda: all(winner.exists() for winner in winners), job.log())
     cluster.wait_idle(timeout_s=120)
     assert sorted(job.rows((0, 1, 2))) == list(range(7)), job.log()
     assert [len(job.rows((shard,))) for shard in range(3)] == [3, 2, 2]
