@@ -10,6 +10,7 @@ from returns.result import Success
 
 from core.layout import AttemptPaths
 from core.outcome import Outcome, problems_of, refuse
+from core.plan.contained import needs_pyxis, pyxis_problems
 from core.plan.job_steps import StepSite
 from core.plan.model import RunPlan
 from core.plan.topology import gpus_on_slots
@@ -59,7 +60,7 @@ def local_job(record: RunRecord, plan: RunPlan, scratch: str) -> Job:
 def slurm_job(root: str, record: RunRecord, plan: RunPlan) -> Outcome[Job]:
     """The allocation that this process stands in.
 
-    Errors: those of `parse_allocation`; `CommandFailed` and `VersionUnfit` for ``srun``.
+    Errors: those of `parse_allocation`; `CommandFailed` and `VersionUnfit` for ``srun``; `PyxisMissing`.
     """
     names = _ask(plan, "scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", ""))
     said = _ask(plan, "srun", "--version")
@@ -67,6 +68,10 @@ def slurm_job(root: str, record: RunRecord, plan: RunPlan) -> Outcome[Job]:
     hostnames = names.unwrap() if is_successful(names) else None
     if not is_successful(said):
         return refuse(*problems_of(parse_allocation(os.environ, hostnames)), *said.failure())
+    options = _ask(plan, "srun", "--help") if needs_pyxis(plan) else Success("")
+    lacking = tuple(pyxis_problems(plan, options.unwrap())) if is_successful(options) else ()
+    if lacking:
+        return refuse(*lacking)
     return parse_allocation(os.environ, hostnames, version_output=said.unwrap()).map(
         lambda allocation: _job_of(root, record, plan, allocation)
     )

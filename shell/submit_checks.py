@@ -8,6 +8,7 @@ from returns.pipeline import is_successful
 
 from core.layout import run_paths
 from core.outcome import problems_of
+from core.plan.contained import needs_pyxis, pyxis_problems
 from core.plan.model import RunPlan
 from core.problem import At, CommandMissing, PathUnusable, Problem, Unreadable
 from core.submit.secrets import unset_secrets
@@ -26,6 +27,7 @@ def submission_problems(authored: Authored, scheduler: Scheduler, environ: Mappi
         yield Unreadable(at=At(source="profile"), reason=reason)
         return
     yield from command_problems(plan, scheduler)
+    yield from _plugin_problems(plan, scheduler)
     yield from unset_secrets(plan, environ)
     yield from _script_problems(plan)
     yield from _workspace_problems(plan)
@@ -36,6 +38,13 @@ def command_problems(plan: RunPlan, scheduler: Scheduler) -> Iterator[Problem]:
     at = At(source=f"cluster {plan.site.cluster}", path="scheduler.bin_path")
     for command in scheduler.missing():
         yield CommandMissing(at=at, command=command, folder=plan.site.slurm_bin)
+
+
+def _plugin_problems(plan: RunPlan, scheduler: Scheduler) -> Iterator[Problem]:
+    """Looked at in the job again: the host of submission may have other plug-ins than the nodes, or no srun at all."""
+    options = scheduler.srun_help() if needs_pyxis(plan) else None
+    if options is not None:
+        yield from pyxis_problems(plan, options)
 
 
 def _script_problems(plan: RunPlan) -> Iterator[Problem]:

@@ -8,8 +8,9 @@ from core.config.run_config import SecretRef
 from core.layout import run_paths
 from core.plan.model import DeploymentPlan, RunPlan, SitePlan
 from core.plan.server_args import SERVER_TOKEN
-from core.problem import At, Malformed
+from core.problem import At, Malformed, PyxisMissing
 from core.slurm.containers import Apptainer, Container, Mount, Pyxis, Setting, container_problems
+from core.slurm.plugins import offers_pyxis
 
 
 def container_of(plan: RunPlan, image: str | None, run_root: str, bundle: str, name: str) -> Container:
@@ -47,6 +48,17 @@ def _secrets(deployments: Sequence[DeploymentPlan]) -> Iterator[str]:
         if isinstance(entry.value, SecretRef)
     ]
     yield from dict.fromkeys((SERVER_TOKEN, *found))
+
+
+def needs_pyxis(plan: RunPlan) -> bool:
+    """Whether steps of the plan enter containers through Slurm's plug-in."""
+    return plan.site.container == "pyxis"
+
+
+def pyxis_problems(plan: RunPlan, srun_help: str) -> Iterator[PyxisMissing]:
+    """Whether the cluster whose ``srun --help`` this is has the plug-in."""
+    if needs_pyxis(plan) and not offers_pyxis(srun_help):
+        yield PyxisMissing(at=At(source=f"cluster {plan.site.cluster}", path="container"))
 
 
 def unsayable(plan: RunPlan, images_at: Sequence[At]) -> Iterator[Malformed]:
