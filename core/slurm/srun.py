@@ -142,9 +142,9 @@ def extra_args_problems(extra_args: Sequence[str], at: At) -> Iterator[OwnedByPl
 def step_problems(steps: Iterable[StepRequest], version: SlurmVersion | None, at: At) -> Iterator[Problem]:
     """Whether these steps can run side by side for the whole job.
 
-    Two steps on one node need ``--overlap`` in both, which each of ours has; before 22.05 that shares CPUs only, so that
-    the second step with GPUs on a node would wait for ever for the first. A step that has no node, or one node twice,
-    cannot be asked for.
+    Two steps on one node need ``--overlap`` in both, which each of ours has; before 22.05 that shares CPUs only, so
+    that the second step with GPUs on a node would wait for ever for the first. A step that has no node, or one node
+    twice, cannot be asked for.
     """
     release = version or NEWEST
     with_gpus: dict[NodeName, StepName] = {}

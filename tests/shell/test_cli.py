@@ -17,7 +17,13 @@ from shell.cli import app
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 CATALOG = str(EXAMPLES / "profiles.yaml")
-PLANNED = [("one_model", "small"), ("writer_and_judge", "small"), ("shared_node", "small"), ("large", "big")]
+PLANNED = [
+    ("one_model", "small"),
+    ("writer_and_judge", "small"),
+    ("shared_node", "small"),
+    ("own_program", "small"),
+    ("large", "big"),
+]
 
 RUN = """schema_version: 1
 name: run

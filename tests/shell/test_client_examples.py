@@ -1,5 +1,8 @@
 """The run files in `examples/` are read, planned and, where they are small enough, carried out by the client."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from core.plan.topology import replicas_of, slots_needed
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = ("one_model", "shared_node", "writer_and_judge")
+OWN = "own_program"
 
 
 def plan(name: str, cluster: str | None = None) -> RunPlan:
@@ -29,7 +33,7 @@ def plan(name: str, cluster: str | None = None) -> RunPlan:
     return planned.unwrap()
 
 
-@pytest.mark.parametrize(("name", "cluster"), [*((name, None) for name in SMALL), ("large", "big")])
+@pytest.mark.parametrize(("name", "cluster"), [*((name, None) for name in (*SMALL, OWN)), ("large", "big")])
 def test_every_example_can_be_planned(name: str, cluster: str | None) -> None:
     assert "\n" in explain(plan(name, cluster))
 
@@ -87,3 +91,15 @@ def test_data_designer_accepts_every_config(name: str, tmp_path: Path) -> None:
         log: Any = client.communicate(b"", timeout=60)[0]
         assert client.returncode == 75, log
     assert world.preparation().__struct_config__.tag == "prepared", log
+
+
+@pytest.mark.slow
+def test_the_program_of_ones_own_is_rehearsed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "shell.cli", "rehearse", str(EXAMPLES / OWN / "run.yaml"), "--json"]
+    options = ["--profile-file", str(EXAMPLES / "profiles.yaml"), "--workspace", str(tmp_path)]
+    ended = subprocess.run([*command, *options], cwd=EXAMPLES.parent, capture_output=True, check=False, timeout=300)
+    assert ended.returncode == 0, ended.stderr.decode()
+    shards = json.loads(ended.stdout)["shards"]
+    lines = [line for shard in shards for file in shard["files"] for line in Path(file).read_text().splitlines()]
+    assert sorted(json.loads(line)["number"] for line in lines) == list(range(24))
+    assert all(json.loads(line)["story"] for line in lines)
