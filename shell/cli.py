@@ -56,12 +56,15 @@ def rehearse(
     profile_file: ProfileFile = None,
     cluster: Cluster = None,
     workspace: Workspace = None,
+    real_servers: Annotated[
+        bool, typer.Option("--real-servers", help="start the servers of the run file, in place of simulated ones")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run everything on this machine, with simulated nodes and servers: before anybody pays for GPUs."""
     from shell.commands import rehearse_run
 
-    raise typer.Exit(rehearse_run(run_file, profile_file, cluster, workspace, as_json))
+    raise typer.Exit(rehearse_run(run_file, profile_file, cluster, workspace, real_servers, as_json))
 
 
 @app.command()
@@ -90,6 +93,37 @@ def status(
     from shell.status_command import status as tell_status
 
     raise typer.Exit(tell_status(run, as_json, watch))
+
+
+@app.command()
+def cancel(
+    run: RunFolder,
+    wait: Annotated[float, typer.Option(help="seconds to wait until all is gone")] = 180,
+    as_json: Json = False,
+) -> None:
+    """End all jobs of a run, by their ids, and wait until they are gone."""
+    from shell.retry_command import cancel as cancel_jobs
+
+    raise typer.Exit(cancel_jobs(run, wait, as_json))
+
+
+@app.command()
+def retry(
+    run: RunFolder,
+    shard: Annotated[list[int] | None, typer.Option(help="only this one; may be repeated")] = None,
+    resume: Annotated[str | None, typer.Option(help="never, if_possible or always; else as planned")] = None,
+    time_limit: Annotated[str | None, typer.Option(help="in place of the planned one, as 08:00:00")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be submitted")] = False,
+    as_json: Json = False,
+) -> None:
+    """Submit the shards that have no result and are not running, in one new job."""
+    from core.record.retry import RetryAsked
+    from shell.retry_command import retry as retry_shards
+
+    if resume not in (None, "never", "if_possible", "always"):
+        raise typer.BadParameter("never, if_possible or always", param_hint="--resume")
+    asked = RetryAsked(shards=tuple(shard) if shard else None, resume=resume, time_limit=time_limit)
+    raise typer.Exit(retry_shards(run, asked, dry_run, as_json))
 
 
 def _has_folder() -> bool:

@@ -60,11 +60,19 @@ def show_plan(run_file: str, profile_file: str | None, cluster: str | None, as_j
 
 
 def rehearse_run(
-    run_file: str, profile_file: str | None, cluster: str | None, workspace: str | None, as_json: bool
+    run_file: str,
+    profile_file: str | None,
+    cluster: str | None,
+    workspace: str | None,
+    real_servers: bool,
+    as_json: bool,
 ) -> int:
-    """`dd-slurm rehearse`: plan, then every shard, one after the other. The exit code is that of the worst shard."""
+    """`dd-slurm rehearse`: plan, then every shard, one after the other. The exit code is that of the worst shard.
+
+    With real servers only the nodes are simulated, so they are judged as real ones are: models, vLLM, /dev/shm.
+    """
     planned = read_and_plan(run_file, profile_file, cluster, workspace or os.path.join(os.getcwd(), REHEARSALS))
-    rehearsal = Rehearsal(executable=(sys.executable, "-m", "shell.simulate"))
+    rehearsal = None if real_servers else Rehearsal(executable=(sys.executable, "-m", "shell.simulate"))
     created = planned.bind(lambda authored: create_run(authored, rehearsal))
     if not is_successful(created):
         return refuse(created.failure(), as_json)

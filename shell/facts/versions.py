@@ -6,26 +6,34 @@ import sys
 
 ANSWER_WITHIN_S = 60.0
 """`vllm --version` imports torch: many seconds from a cold network file system."""
+_SAY_INSTALLED = "import importlib.metadata as installed; print(installed.version('vllm'))"
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?\S*")
 
 
 def vllm_version(executable: str) -> str | None:
     """Its version; None when it does not say one in time."""
-    if _is_of_this_python(executable):
+    python = _python_of(executable)
+    if python == sys.executable:
         installed = _installed()
-        if installed is not None:
-            return installed
-    return _asked(executable)
+    else:
+        installed = _said((python, "-c", _SAY_INSTALLED)) if python is not None else None
+    return installed or _said((executable, "--version"))
 
 
-def _is_of_this_python(executable: str) -> bool:
-    """Whether the script's first line names the interpreter that runs us; then no process is needed."""
+def _python_of(executable: str) -> str | None:
+    """The interpreter that the first line of a Python script names.
+
+    What is installed for it says the version within a second; the script itself needs up to a minute, as it imports
+    torch first.
+    """
     try:
         with open(executable, "rb") as file:
             first = file.readline(512)
     except OSError:
-        return False
-    return first.startswith(b"#!") and first[2:].split()[:1] == [os.fsencode(sys.executable)]
+        return None
+    words = first[2:].split() if first.startswith(b"#!") else []
+    found = os.fsdecode(words[0]) if len(words) == 1 else ""
+    return found if os.path.basename(found).startswith("python") else None
 
 
 def _installed() -> str | None:
@@ -37,10 +45,9 @@ def _installed() -> str | None:
         return None
 
 
-def _asked(executable: str) -> str | None:
+def _said(command: tuple[str, ...]) -> str | None:
     import subprocess
 
-    command = [executable, "--version"]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN_S, text=True

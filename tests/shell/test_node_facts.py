@@ -292,6 +292,16 @@ def test_a_version_that_is_not_said(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert versions.vllm_version(script(tmp_path, "#!/bin/sh\nexec sleep 60\n")) is None
 
 
+def test_the_version_is_that_which_is_installed_for_the_python_of_the_script(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    python = Path(script(tmp_path / "bin", "#!/bin/sh\ntest $1 = -c && echo 0.32.0+cpu\n")).rename(
+        tmp_path / "bin/python3"
+    )
+    assert versions.vllm_version(script(tmp_path, f"#!{python}\n")) == "0.32.0+cpu"
+    python.write_text("#!/bin/sh\ntest $2 = --version && echo 0.33.1\n")
+    assert versions.vllm_version(script(tmp_path, f"#!{python}\n")) == "0.33.1", "nothing is installed: it is asked"
+
+
 def test_the_version_of_the_own_python_needs_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.metadata.version", {"vllm": "0.31.0"}.__getitem__)
     assert versions.vllm_version(script(tmp_path, f"#!{sys.executable}\nraise SystemExit(1)\n")) == "0.31.0"
