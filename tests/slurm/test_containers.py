@@ -180,3 +180,12 @@ def test_pyxis_that_is_gone_when_the_job_starts(pyxis: Contained) -> None:
     job = pyxis.submit(run, gated=False)
     assert job.ended() == "FAILED"
     assert "Pyxis is not installed" in job.log()
+
+
+def test_srun_hands_on_the_path_that_a_program_has_on_its_own_host(cluster: Cluster) -> None:
+    """Why a program in an image is started through ``/usr/bin/env``: only a path that holds everywhere is safe."""
+    folder = cluster.folder_for("only-here")
+    (folder / "program").write_text("#!/bin/sh\necho $0\n")
+    (folder / "program").chmod(0o755)
+    said = cluster.run(("srun", "--nodes=1", "program"), env={"PATH": f"{folder}:{PATH}"}).stdout
+    assert said.strip() == f"{folder}/program"
