@@ -217,10 +217,6 @@ class RunPaths(msgspec.Struct, frozen=True, kw_only=True):
         """Since when tasks have been missing in the queue: what one look cannot know."""
         return f"{self.root}/absences.json"
 
-    def retry(self, submission: int) -> str:
-        """What a submission that is a retry was for; created once, before its intent."""
-        return f"{self.root}/retries/{submission}.json"
-
     def shard(self, shard: int) -> str:
         """Everything of one shard."""
         return f"{self.root}/shards/{shard:05d}"

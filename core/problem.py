@@ -390,6 +390,77 @@ class ConfigUnfit(msgspec.Struct, frozen=True, kw_only=True, tag="config-unfit",
     reason: str
 
 
+# --- what becomes of a run --------------------------------------------------------------------------------------
+
+
+class SubmissionUnclear(msgspec.Struct, frozen=True, kw_only=True, tag="submission-unclear", tag_field="code"):
+    """Whether Slurm has the job of an earlier submission is not known."""
+
+    at: At
+    number: int
+
+
+class QueueUnreadable(msgspec.Struct, frozen=True, kw_only=True, tag="queue-unreadable", tag_field="code"):
+    """The queue could not be read, so what runs is not known."""
+
+    at: At
+    reason: str
+
+
+class PlanChanged(msgspec.Struct, frozen=True, kw_only=True, tag="plan-changed", tag_field="code"):
+    """`plan.json` is not what was submitted."""
+
+    at: At
+    number: int
+
+
+class ShardNotRetried(msgspec.Struct, frozen=True, kw_only=True, tag="shard-not-retried", tag_field="code"):
+    """A shard that was asked for cannot be given to a new job."""
+
+    at: At
+    shard: int
+    reason: str
+
+
+class NothingToRetry(msgspec.Struct, frozen=True, kw_only=True, tag="nothing-to-retry", tag_field="code"):
+    """No shard needs a new job, or those that do were `passed` over."""
+
+    at: At
+    passed: tuple[str, ...]
+
+
+class ShardsMissing(msgspec.Struct, frozen=True, kw_only=True, tag="shards-missing", tag_field="code"):
+    """Shards without a winner."""
+
+    at: At
+    shards: tuple[int, ...]
+    count: int
+
+
+class ColumnsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag="columns-differ", tag_field="code"):
+    """Results of shards do not fit into one table."""
+
+    at: At
+    shard: int
+    reason: str
+
+
+class RecordCountDiffers(msgspec.Struct, frozen=True, kw_only=True, tag="record-count-differs", tag_field="code"):
+    """The run file demands an exact number of records."""
+
+    at: At
+    records: int
+    wanted: int
+
+
+class DestinationTaken(msgspec.Struct, frozen=True, kw_only=True, tag="destination-taken", tag_field="code"):
+    """The folder for the merged dataset cannot be used."""
+
+    at: At
+    path: str
+    reason: str
+
+
 Problem: TypeAlias = (
     Unreadable
     | Unwritable
@@ -435,5 +506,14 @@ Problem: TypeAlias = (
     | DatasetExists
     | NothingToResume
     | ConfigUnfit
+    | SubmissionUnclear
+    | QueueUnreadable
+    | PlanChanged
+    | ShardNotRetried
+    | NothingToRetry
+    | ShardsMissing
+    | ColumnsDiffer
+    | RecordCountDiffers
+    | DestinationTaken
 )
 Problems: TypeAlias = tuple[Problem, ...]

@@ -227,6 +227,29 @@ def _words(problem: p.Problem) -> tuple[str, str]:
             return f"resume is 'always', but there is no dataset at {path!r}", "set resume to if_possible or never"
         case p.ConfigUnfit(reason=reason):
             return f"Data Designer refuses the config: {reason}", "mend the config; data-designer validate checks it"
+        case p.SubmissionUnclear(at=at, number=number):
+            message = f"it is not known whether Slurm has the job of submission {number}"
+            return message, f"settle it first: dd-slurm submit {at.source}"
+        case p.QueueUnreadable(reason=reason):
+            return f"the queue cannot be read, so what runs is not known: {reason}", "try again when Slurm answers"
+        case p.PlanChanged(number=number):
+            return f"plan.json is not what submission {number} was made from", "put it back, or make a new run"
+        case p.ShardNotRetried(at=at, shard=shard, reason=reason):
+            return f"shard {shard} gets no new job: {reason}", f"see dd-slurm status {at.source}"
+        case p.NothingToRetry(at=at, passed=passed):
+            found = "; ".join(passed) or "every shard has its result"
+            return f"there is nothing to retry: {found}", f"see dd-slurm status {at.source}"
+        case p.ShardsMissing(at=at, shards=shards, count=count):
+            listed = ", ".join(map(str, shards[:20])) + (", …" if len(shards) > 20 else "")
+            hint = f"see dd-slurm status {at.source}, then retry; --partial merges what there is"
+            return f"{len(shards)} of {counted(count, 'shard')} have no result: {listed}", hint
+        case p.ColumnsDiffer(shard=shard, reason=reason):
+            return f"shard {shard} does not fit to those before it: {reason}", "let that shard run again"
+        case p.RecordCountDiffers(records=records, wanted=wanted):
+            hint = "retry what is missing, or set output.require_exact_record_count to false in a new run"
+            return f"{counted(records, 'record')} instead of exactly {wanted}", hint
+        case p.DestinationTaken(path=path, reason=reason):
+            return f"{path!r} cannot be the destination: {reason}", "give a new folder with --output"
         case _:
             assert_never(problem)
 

@@ -11,6 +11,7 @@ MOST_FOLLOW_UPS = 20
 """Jobs that one shard may be given after the first, so that a run that gets nowhere ends."""
 
 Mode = Literal["always", "if_possible"]
+Asked = Literal["never", "always", "if_possible"]
 
 
 class Earlier(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,18 +31,20 @@ class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
 
 
-def taken_over(plan: RunPlan, earlier: Sequence[Earlier]) -> TakeOver | None:
+def taken_over(plan: RunPlan, earlier: Sequence[Earlier], retried: Asked | None = None) -> TakeOver | None:
     """The newest output that may be gone on with; None to begin anew.
 
-    ``invocation.resume`` decides. When it says never, ``on_time_limit.resume: auto`` still goes on after attempts that
+    ``invocation.resume`` decides, or what a retry asked for in its place: `retried`. When it says never, ``on_time_limit.resume: auto`` still goes on after attempts that
     were interrupted or killed: nothing was wrong with what they had made.
     """
     left = max((one for one in earlier if one.has_output), key=lambda one: one.number, default=None)
     if left is None or left.state == "COMPLETED":
         return None
-    asked = plan.invocation.resume
+    asked = plan.invocation.resume if retried is None else retried
     if asked != "never":
         return TakeOver(number=left.number, mode=asked)
+    if retried is not None:
+        return None
     interrupted = left.state in ("INTERRUPTED", "RUNNING")
     return TakeOver(number=left.number, mode="if_possible") if interrupted and _automatic(plan) else None
 

@@ -117,12 +117,15 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Submit the shards that have no result and are not running, in one new job."""
+    import msgspec
+
     from core.record.retry import RetryAsked
     from shell.retry_command import retry as retry_shards
 
-    if resume not in (None, "never", "if_possible", "always"):
-        raise typer.BadParameter("never, if_possible or always", param_hint="--resume")
-    asked = RetryAsked(shards=tuple(shard) if shard else None, resume=resume, time_limit=time_limit)
+    try:
+        asked = msgspec.convert({"shards": shard or None, "resume": resume, "time_limit": time_limit}, RetryAsked)
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(str(error)) from None
     raise typer.Exit(retry_shards(run, asked, dry_run, as_json))
 
 

@@ -10,7 +10,7 @@ from core.client_spec import Progress
 from core.layout import AttemptPaths, RunPaths
 from core.plan.model import RunPlan
 from core.report import as_text
-from core.resume import Earlier, TakeOver, follow_up, taken_over
+from core.resume import Asked, Earlier, TakeOver, follow_up, taken_over
 from core.supervise.verdict import OutOfTime
 from shell.attempts import AttemptRecord
 
@@ -63,13 +63,23 @@ def take_over(run: RunPaths, plan: RunPlan, shard: int, number: int) -> TakeOver
     By one rename, so it is always in exactly one place, and an earlier controller that should still live somewhere can
     no longer write to it.
     """
-    chosen = taken_over(plan, earlier_attempts(run, shard, number))
+    earlier = earlier_attempts(run, shard, number)
+    chosen = taken_over(plan, earlier, _retried(run)) if earlier else None
     if chosen is not None:
         try:
             os.rename(run.attempt(shard, chosen.number).output, run.attempt(shard, number).output)
         except FileNotFoundError:  # another attempt has been quicker
             return None
     return chosen
+
+
+def _retried(run: RunPaths) -> Asked | None:
+    """What the retry that this job belongs to asked for; None in any other job."""
+    from shell.submissions import submission_of
+
+    job_id = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ.get("SLURM_JOB_ID")
+    intent = submission_of(run, job_id) if job_id else None
+    return intent.retry.resume if intent and intent.retry else None
 
 
 def go_on_in_another_job(run: RunPaths, plan: RunPlan, shard: int, number: int, job_id: str) -> str | None:

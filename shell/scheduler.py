@@ -86,9 +86,9 @@ class Scheduler:
         return why_not(self._query("scancel", *_cluster(job), job.job_id))
 
     def queue(self, ids: Sequence[str], cluster: str | None) -> CommandAnswer:
-        """Jobs of these ids that wait or run."""
-        where = _cluster(Job(job_id="", cluster=cluster))
-        return self._query("squeue", *where, "--noheader", "--array", f"--jobs={','.join(ids)}", f"--format={TASKS}")
+        """Jobs of these ids that wait, run, or have ended a few minutes ago."""
+        form = ("--noheader", "--array", "--states=all", f"--format={TASKS}")
+        return self._query("squeue", *_cluster(Job(job_id="", cluster=cluster)), *form, f"--jobs={','.join(ids)}")
 
     def accounting(self, ids: Sequence[str], cluster: str | None, since_unix_ms: int) -> CommandAnswer:
         """Every start of jobs of these ids."""

@@ -15,7 +15,7 @@ from core.outcome import Outcome, refuse
 from core.plan.model import RunPlan
 from core.problem import At
 from core.slurm.sbatch import job_name, render_batch
-from core.submit.records import Intent, Job, Receipt, ReceiptFile, ReleaseFile
+from core.submit.records import Intent, Job, Receipt, ReceiptFile, ReleaseFile, Submitted
 from core.submit.request import ALL, RunFacts, Wanted, batch_request, shards_of
 from core.submit.state import Fresh, LeftUnclear, Settled, Start
 from shell.runs import RunRecord, read_run
@@ -50,9 +50,10 @@ def new_intent(root: str, number: int, wanted: Wanted = ALL) -> Outcome[tuple[In
         user_id=os.getuid(),
         host=socket.gethostname(),
         indices=shards_of(plan, wanted),
-        plan_sha256=_digest(run.plan),
+        plan_sha256=plan_digest(run),
         script_sha256=hashlib.sha256(script).hexdigest(),
         created_unix_ms=_now(),
+        retry=wanted.retry,
     )
     make_folder(paths.logs)
     if not create_once(paths.intent, canonical_json(intent)):
@@ -93,6 +94,15 @@ def read_receipt(paths: SubmissionPaths) -> Receipt | None:
         return None
 
 
+def submission_of(run: RunPaths, job_id: str) -> Intent | None:
+    """The submission that became this job; of an array its common id."""
+    for number in range(latest_number(run) or 0, 0, -1):
+        receipt = read_receipt(run.submission(number))
+        if isinstance(receipt, Submitted) and receipt.job.job_id == job_id:
+            return take_up(run.root, number)[0]
+    return None
+
+
 def record_receipt(paths: SubmissionPaths, receipt: Receipt) -> Receipt:
     """Create the receipt, and give the one that stands: this one, or an earlier one."""
     content = canonical_json(ReceiptFile(receipt=receipt, written_unix_ms=_now()))
@@ -108,8 +118,9 @@ def mark_released(paths: SubmissionPaths, job: Job) -> None:
     write_atomic(paths.released, canonical_json(ReleaseFile(job=job, written_unix_ms=_now())))
 
 
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
+def plan_digest(run: RunPaths) -> str:
+    """Of `plan.json`: what all submissions of a run have in common."""
+    with open(run.plan, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

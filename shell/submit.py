@@ -12,7 +12,7 @@ from core.layout import RunPaths, SubmissionPaths
 from core.outcome import Outcome, refuse
 from core.submit import state as s
 from core.submit.answer import Answer
-from core.submit.records import Absent, Intent, Job, NotAccepted, Refused
+from core.submit.records import Absent, Intent, Job, NotAccepted, Refused, Submitted
 from core.submit.request import ALL, Wanted
 from core.submit.sight import Seen, Sight
 from core.submit.step import begin, step
@@ -54,23 +54,36 @@ class Submitter:
         """Submission `number`: begun, or taken up when it has been begun before. Errors: see `new_intent`."""
         return new_intent(self._root, number, wanted).map(lambda found: self._carry(*found))
 
+    def submit_own(self, number: int, wanted: Wanted) -> Outcome[s.End | None]:
+        """Submission `number`, or None when somebody else has taken the number; nothing is done then."""
+        return new_intent(self._root, number, wanted).map(
+            lambda found: self._carry(*found) if isinstance(found[1], s.Fresh) else None
+        )
+
     def settle(self, number: int) -> s.End:
         """Bring a submission that was begun before to its end. Never asks sbatch."""
         return self._carry(*take_up(self._root, number))
 
     def go_on(self) -> Outcome[tuple[int, s.End]]:
-        """Settle the last submission; make the next one only when it is certain that nothing of the last one runs."""
+        """Settle the last submission; make the next one only when it is certain that Slurm never had a job of the run.
+
+        Once it had one, what is missing is for a retry to find out: all shards again would be too many.
+        """
         number = latest_number(self._run)
         if number is not None:
             self._cancel_late_ones(number)
             end = self.settle(number)
-            if not isinstance(end, s.NotSubmitted):
+            if not isinstance(end, s.NotSubmitted) or self._had_a_job(number):
                 return Success((number, end))
         following = 1 if number is None else number + 1
         submitted = self.submit(following)
         if not is_successful(submitted):
             return refuse(*submitted.failure())
         return Success((following, submitted.unwrap()))
+
+    def _had_a_job(self, last: int) -> bool:
+        receipts = (read_receipt(self._run.submission(number)) for number in range(1, last))
+        return any(isinstance(receipt, Submitted) for receipt in receipts)
 
     def _cancel_late_ones(self, last: int) -> None:
         """Jobs of submissions that came to nothing, should they have come up after all. They are held: nothing ran."""

@@ -150,6 +150,7 @@ def named_types() -> str:
 RUN = At(source="run.yaml", path="deployments[0].topology", line=14)
 NODE = At(source="node gpu07")
 CLAIM = At(source="claim.json")
+RUN = At(source="/scratch/me/runs/reviews-1")
 EXAMPLES: tuple[p.Problem, ...] = (
     p.Unreadable(
         at=At(source="run.yaml", path="builder.source", line=5), reason="config.yaml: No such file or directory"
@@ -232,6 +233,15 @@ EXAMPLES: tuple[p.Problem, ...] = (
     p.DatasetExists(at=At(source="run.yaml", path="invocation.resume"), path="output/reviews"),
     p.NothingToResume(at=At(source="run.yaml", path="invocation.resume"), path="output/reviews"),
     p.ConfigUnfit(at=At(source="builder.json", path="columns[2]"), reason="no model config with alias 'writer'"),
+    p.SubmissionUnclear(at=RUN, number=2),
+    p.QueueUnreadable(at=RUN, reason="Unable to contact slurm controller (connect failure)"),
+    p.PlanChanged(at=RUN, number=1),
+    p.ShardNotRetried(at=RUN, shard=3, reason="it is running"),
+    p.NothingToRetry(at=RUN, passed=("shard 3: it is running",)),
+    p.ShardsMissing(at=RUN, shards=(3, 7), count=8),
+    p.ColumnsDiffer(at=RUN, shard=3, reason="it has no column 'text'"),
+    p.RecordCountDiffers(at=RUN, records=990, wanted=1000),
+    p.DestinationTaken(at=RUN, path="/scratch/me/reviews", reason="it is not empty"),
 )
 """One of each kind, with facts that can really occur."""
 

@@ -4,18 +4,17 @@ Accounting lags behind, and shared file systems show new files late; so what is 
 never jumps, and then counts as lost.
 """
 
-from collections.abc import Sequence
-from typing import assert_never
-
 import msgspec
 
-from core.record.rows import AccountRow, newest
+from core.record.rows import AccountRow, QueueRow, newest
 from core.record.shard_state import Ended, EndKind, Settling, ShardState, Unknown
 from core.record.sightings import AttemptSeen, Task
 from core.slurm.job_state import cancelled_by, phase
 
 LOST_AFTER_MS = 300_000
 """Nothing of it in the queue, and no end in the accounting."""
+NEVER_STARTED_AFTER_MS = 60_000
+"""Not in the queue, and PENDING in the accounting: longer than that lags while its database is there."""
 RESULT_AFTER_MS = 120_000
 """A job that ended well whose result does not show: twice what NFS clients may answer from their cache."""
 
@@ -40,51 +39,80 @@ _WORDS: dict[EndKind, str] = {
 
 
 class Gone(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of it. `unaccounted` says why there is no accounting; None when there is."""
+    """All that is known of it. `unaccounted` says why there is no accounting; None when there is.
+
+    `shown` is how the queue shows it: for some minutes it still holds jobs that have ended. But a task of an array that
+    is cancelled while it waits vanishes at once (22.05), and accounting says PENDING until the whole array is over.
+    """
 
     task: Task
+    shown: QueueRow | None
     rows: tuple[AccountRow, ...]
     attempt: AttemptSeen | None
     absent_ms: int
     unaccounted: str | None
 
 
+class _End(msgspec.Struct, frozen=True, kw_only=True):
+    """What Slurm says of the end. `failure` are the words for a bad exit code, `derived` is the worst one of a step."""
+
+    state: str
+    user: str | None
+    nodes: str
+    failure: str
+    derived: int
+
+
 def judge_gone(gone: Gone) -> ShardState:
     """How it ended, or what is waited for."""
     row = newest(gone.rows)
+    if row is not None and phase(row.state, in_queue=False) == "unknown":
+        return Unknown(why=f"accounting says {row.state_text!r}, a state that is not known")
+    if row is not None and phase(row.state, in_queue=False) == "ended":
+        return _by_slurm(gone, _accounted(row))
+    if gone.shown is not None:
+        return _by_slurm(gone, _shown(gone.shown))
     if row is None:
         return _by_attempt(gone, "") or _wait_for_word(gone)
-    match phase(row.state, in_queue=False):
-        case "alive":
-            return _by_attempt(gone, row.nodes) or _wait(
-                gone, LOST_AFTER_MS, f"accounting still says {row.state}", "lost", _lost(gone), row.nodes
-            )
-        case "unknown":
-            return Unknown(why=f"accounting says {row.state_text!r}, a state that is not known")
-        case "ended":
-            return _by_accounting(gone, row)
-        case never:
-            assert_never(never)
+    return _by_attempt(gone, row.nodes) or _late(gone, row)
 
 
-def _by_accounting(gone: Gone, row: AccountRow) -> ShardState:
-    if row.state == "CANCELLED":
-        user = cancelled_by(row.state_text)
-        return _ended(gone, "cancelled", f"cancelled by user {user}" if user else "cancelled", row.nodes)
-    if row.state in _BY_STATE:
-        kind = _BY_STATE[row.state]
-        where = f" ({row.nodes})" if kind == "node-fail" and row.nodes else ""
-        return _ended(gone, kind, f"{_WORDS[kind]}{where}", row.nodes)
-    if row.state == "COMPLETED":
-        derived = f"; a step of it ended with {row.derived}" if row.derived else ""
-        why = f"the job ended well but there is no result{derived}"
-        return _wait(gone, RESULT_AFTER_MS, "the result is not visible yet", "no-result", why, row.nodes)
-    return _by_attempt(gone, row.nodes) or _ended(gone, "failed", _exit_words(row), row.nodes)
+def _late(gone: Gone, row: AccountRow) -> ShardState:
+    """Accounting tells of an earlier time. A task that never started and is not in the queue cannot start any more."""
+    meanwhile = f"accounting still says {row.state}"
+    if row.state == "PENDING" and not row.start and gone.attempt is None:
+        return _wait(gone, NEVER_STARTED_AFTER_MS, meanwhile, "cancelled", "cancelled while it waited", "")
+    return _wait(gone, LOST_AFTER_MS, meanwhile, "lost", _lost(gone), row.nodes)
 
 
-def _exit_words(row: AccountRow) -> str:
+def _accounted(row: AccountRow) -> _End:
     how = f"signal {row.signal}" if row.signal else f"exit code {row.code}"
-    return f"the job ended with {how}, and its controller did not say why"
+    return _End(
+        state=row.state,
+        user=cancelled_by(row.state_text),
+        nodes=row.nodes,
+        failure=f"the job ended with {how}, and its controller did not say why",
+        derived=row.derived,
+    )
+
+
+def _shown(row: QueueRow) -> _End:
+    failure = f"the job failed ({row.reason}), and its controller did not say why"
+    return _End(state=row.state, user=None, nodes=row.nodes, failure=failure, derived=0)
+
+
+def _by_slurm(gone: Gone, end: _End) -> ShardState:
+    if end.state == "CANCELLED":
+        return _ended(gone, "cancelled", f"cancelled by user {end.user}" if end.user else "cancelled", end.nodes)
+    if end.state in _BY_STATE:
+        kind = _BY_STATE[end.state]
+        where = f" ({end.nodes})" if kind == "node-fail" and end.nodes else ""
+        return _ended(gone, kind, f"{_WORDS[kind]}{where}", end.nodes)
+    if end.state == "COMPLETED":
+        derived = f"; a step of it ended with {end.derived}" if end.derived else ""
+        why = f"the job ended well but there is no result{derived}"
+        return _wait(gone, RESULT_AFTER_MS, "the result is not visible yet", "no-result", why, end.nodes)
+    return _by_attempt(gone, end.nodes) or _ended(gone, "failed", end.failure, end.nodes)
 
 
 def _by_attempt(gone: Gone, nodes: str) -> ShardState | None:
@@ -128,8 +156,3 @@ def _wait(gone: Gone, limit_ms: int, meanwhile: str, kind: EndKind, why: str, no
 
 def _ended(gone: Gone, kind: EndKind, why: str, nodes: str) -> Ended:
     return Ended(end=kind, task=gone.task, why=why, nodes=nodes)
-
-
-def failed_nodes(rows: Sequence[AccountRow]) -> tuple[tuple[str, str], ...]:
-    """End and host list of every start that a failing node ended, oldest first."""
-    return tuple(sorted((row.end, row.nodes) for row in rows if row.state in ("NODE_FAIL", "BOOT_FAIL") and row.nodes))

@@ -116,6 +116,7 @@ def _state(shard: ShardSeen, seen: Sightings, index: _Index) -> ShardState:
     rows = index.accounting.get((last.job.job_id, last.index), ())
     gone = Gone(
         task=last,
+        shown=index.queue.get((last.job.job_id, last.index)),
         rows=rows,
         attempt=_attempt_of(last, rows, shard.attempts, seen.submissions),
         absent_ms=index.absences.get(last.name, 0),

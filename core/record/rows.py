@@ -36,7 +36,10 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InQueue(msgspec.Struct, frozen=True, kw_only=True, tag="in-queue", tag_field="kind"):
-    """All that waits or runs. `cut` are arrays whose list of tasks did not fit into its field."""
+    """All that waits or runs, and what has ended a few minutes ago.
+
+    `cut` are arrays whose list of tasks did not fit into its field.
+    """
 
     rows: tuple[QueueRow, ...]
     cut: tuple[str, ...] = ()

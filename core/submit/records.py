@@ -12,12 +12,27 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+Resume: TypeAlias = Literal["never", "always", "if_possible"]
+
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job of Slurm; of an array, its common id. `cluster` is given where sbatch was asked for several."""
 
     job_id: str
     cluster: str | None = None
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is different in a submission of shards that failed before. `reasons` say why, shard by shard.
+
+    `resume` is how its attempts take up what earlier ones have made; the controller reads it here. `time_limit` is None
+    for that of the plan.
+    """
+
+    reasons: tuple[str, ...]
+    resume: Resume
+    excluded: tuple[str, ...]
+    time_limit: str | None
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +47,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     plan_sha256: str
     script_sha256: str
     created_unix_ms: int
+    retry: Retry | None = None
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, tag="submitted", tag_field="kind"):

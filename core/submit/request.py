@@ -7,6 +7,7 @@ import msgspec
 from core.config.durations import duration_ms
 from core.plan.model import DataDesignerClient, RunPlan
 from core.slurm.sbatch import ArrayRequest, BatchRequest
+from core.submit.records import Retry
 from core.units import NodeName
 
 
@@ -24,8 +25,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Which part of a run: `indices` None for all shards. `after_job` must have ended before it starts."""
 
     indices: tuple[int, ...] | None = None
-    excluded: tuple[NodeName, ...] = ()
     after_job: str | None = None
+    retry: Retry | None = None
 
 
 ALL = Wanted()
@@ -49,10 +50,10 @@ def batch_request(plan: RunPlan, facts: RunFacts, number: int, wanted: Wanted = 
         mem_per_gpu=asked.mem_per_gpu,
         account=asked.account,
         partitions=asked.partitions,
-        time_limit=asked.time_limit,
+        time_limit=(wanted.retry and wanted.retry.time_limit) or asked.time_limit,
         comment=asked.comment,
         array=_array(asked.array_count, asked.max_concurrent, wanted.indices),
-        excluded=wanted.excluded,
+        excluded=tuple(map(NodeName, wanted.retry.excluded)) if wanted.retry else (),
         after_job=wanted.after_job,
         requeue=isinstance(plan.client, DataDesignerClient),
         margin_s=duration_ms(plan.on_time_limit.margin) // 1000,

@@ -51,6 +51,19 @@ CASES = [
     ("held after a failed launch", ONE + "queue 902|900|0|PENDING|launch failed requeued held|", ["stuck"]),
     ("held by a user", ONE + "queue 902|900|0|PENDING|JobHeldUser|", ["stuck"]),
     ("a dependency that will never be met", ONE + "queue 902|900|0|PENDING|DependencyNeverSatisfied|", ["stuck"]),
+    ("22.05 cancelled while it waited: gone at once", "shards 2\nabsent 900_1 60\n"
+     "accounting 900|900_[1%1]|PENDING|0:0|0:0|2026-01-01T00:00:00|Unknown|Unknown|None assigned\n"
+     "queue 901|900|0|RUNNING|None|n1", ["running", "cancelled"]),
+    ("22.05 or only just started", "shards 2\nabsent 900_1 59\n"
+     "accounting 900|900_[1%1]|PENDING|0:0|0:0|2026-01-01T00:00:00|Unknown|Unknown|None assigned\n"
+     "queue 901|900|0|RUNNING|None|n1", ["running", "settling"]),
+    ("cancelled a moment ago", "shards 2\nqueue 900|900|1|CANCELLED|JobArrayTaskLimit|\n"
+     "queue 901|900|0|RUNNING|None|n1", ["running", "cancelled"]),
+    ("failed a moment ago, accounting lags", ONE + "queue 901|900|0|FAILED|NonZeroExitCode|n1\n"
+     + row("900_0", "RUNNING"), ["failed"]),
+    ("failed a moment ago, no accounting", ONE + "queue 901|900|0|TIMEOUT|TimeLimit|n1\naccounting! disabled",
+     ["timeout"]),
+    ("ended well a moment ago", ONE + "queue 901|900|0|COMPLETED|None|n1\nabsent 900_0 5", ["settling"]),
     ("a new state", ONE + "queue 902|900|0|FROBNICATED|None|n1", ["unknown"]),
     ("an id of another job now", ONE + "queue 902|900|0|RUNNING|None|n1|other\n" + row("900_0", "TIMEOUT"),
      ["timeout"]),

@@ -6,10 +6,10 @@ from core.plan.model import RunPlan
 from core.problem import At
 from core.report import as_text
 from core.slurm.sbatch import ArrayRequest, job_name, render_batch
+from core.submit.records import Retry
 from core.submit.request import ALL, RunFacts, Wanted, batch_request, shards_of
 from core.submit.secrets import unset_secrets
 from core.submit.words import hint_of
-from core.units import NodeName
 from tests.core.plan_cases import planned
 
 FACTS = RunFacts(
@@ -78,9 +78,12 @@ def test_nodes_without_gpus_ask_for_none() -> None:
 
 def test_a_retry_names_its_shards_and_avoids_sick_nodes() -> None:
     of = plan(array_tasks={"count": 6})
-    wanted = Wanted(indices=(4, 1, 4), excluded=(NodeName("gpu7"),), after_job="4711")
+    retry = Retry(reasons=(), resume="never", excluded=("gpu7",), time_limit="1-00:00:00")
+    wanted = Wanted(indices=(4, 1, 4), after_job="4711", retry=retry)
     assert batch_request(of, FACTS, 2, wanted).array == ArrayRequest(indices=(1, 4), max_concurrent=6)
-    assert {"--array=1,4", "--exclude=gpu7", "--dependency=afterany:4711"} <= set(directives(of, wanted))
+    assert {"--array=1,4", "--exclude=gpu7", "--time=1-00:00:00", "--dependency=afterany:4711"} <= set(
+        directives(of, wanted)
+    )
     assert shards_of(of, wanted) == (1, 4)
 
 

@@ -50,7 +50,8 @@ def test_json_and_the_calls_are_about_own_ids_only(world: World) -> None:
     assert [one["state"] for one in answer["shards"]] == ["pending", "settling", "settling"]
     assert (answer["over"], answer["complete"], answer["records_wanted"]) == (False, False, 10)
     (asked,) = [call for call in world.slurm.calls("squeue") if "--jobs" in call]
-    assert "--jobs=41 " in asked
+    assert asked.endswith("--jobs=41")
+    assert "--states=all" in asked
     (asked,) = [call for call in world.slurm.calls("sacct") if "--jobs" in call]
     assert "--jobs=41 " in asked
     assert "--duplicates" in asked
