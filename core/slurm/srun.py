@@ -30,7 +30,8 @@ _OWNED = frozenset(
     "--cpus-per-task --gres --gpus --gpus-per-node --gpus-per-task --gpus-per-socket --export --export-file "
     "--kill-on-bad-exit --no-kill --mpi --unbuffered --label --job-name --input --output --error --wait --immediate "
     "--distribution --exclude --jobid --relative --multi-prog --pty --het-group --chdir --async --container "
-    "--container-image --container-name --container-mounts --container-env --container-workdir".split()
+    "--container-image --container-name --container-mounts --container-env --container-workdir --container-mount-home "
+    "--no-container-mount-home --container-entrypoint --no-container-entrypoint --container-save".split()
 )
 _OWNED_LETTERS = frozenset("NnwcKuJiodexmErDXWIAl")
 _SHORT_AND_ALLOWED = frozenset({"-v", "-vv", "-Q"})

@@ -178,6 +178,7 @@ def test_the_three_spellings_use_both_ways() -> None:
         "-N2",
         "--export=NONE",
         "--immediate=1",
+        "--container-mount-home",
         "-K0",
         "stray",
     ],
