@@ -46,12 +46,13 @@ class BackendsGiven(msgspec.Struct, frozen=True, kw_only=True, tag="backends-giv
 
 
 class LoadSampled(msgspec.Struct, frozen=True, kw_only=True, tag="load-sampled", tag_field="kind"):
-    """A sampler's figures."""
+    """A sampler's figures, and how many requests of ours the backend has at that moment."""
 
     id: str
     waiting: int
     running: int
     verdict: LoadVerdict
+    in_flight: int
 
 
 class DrainAsked(msgspec.Struct, frozen=True, kw_only=True, tag="drain-asked", tag_field="kind"):

@@ -1,6 +1,13 @@
-"""What the endpoint learns from what happens. Pure and total: news of a backend that is not there changes nothing."""
+"""What the endpoint learns from what happens. Pure and total: news of a backend that is not there changes nothing.
 
+A fit backend is changed by failures only, so the endpoint needs to tell of `Started`, `Answered` and `Finished` only
+where a backend is unfit (`core.admission.rotation`).
+"""
+
+from collections.abc import Sequence
 from typing import assert_never
+
+import msgspec
 
 from core.admission.events import (
     AdmissionEvent,
@@ -28,7 +35,7 @@ def begin(policy: Policy, now: MonotonicMs) -> Admission:
 
 def observe(state: Admission, event: AdmissionEvent, now: MonotonicMs) -> Admission:
     """The state after the event."""
-    if isinstance(event, _REQUEST_EVENTS):  # the way that every request takes four times
+    if isinstance(event, _REQUEST_EVENTS):
         return _of_request(state, event, now)
     match event:
         case LoadSampled():
@@ -36,16 +43,16 @@ def observe(state: Admission, event: AdmissionEvent, now: MonotonicMs) -> Admiss
         case BackendsGiven():
             return _given(state, event.backends, now)
         case DrainAsked():
-            return _copy(state, draining=True)
+            return msgspec.structs.replace(state, draining=True)
         case _:
             assert_never(event)
 
 
-def seen(state: Admission, now: MonotonicMs) -> tuple[BackendState, ...]:
+def seen(state: Admission, in_flight: Sequence[int], now: MonotonicMs) -> tuple[BackendState, ...]:
     """How each backend is seen, for the owner of the endpoint."""
     return tuple(
-        BackendState(id=b.id, state=standing(state.policy, b, now), reason=why(state.policy, b, now))
-        for b in state.backends
+        BackendState(id=b.id, state=standing(state.policy, b, busy, now), reason=why(state.policy, b, busy, now))
+        for b, busy in zip(state.backends, in_flight, strict=True)
     )
 
 
@@ -60,24 +67,20 @@ def _of_request(state: Admission, event: RequestEvent, now: MonotonicMs) -> Admi
     after = _after(state.policy, backend, event, now)
     if after is backend:
         return state
-    backends = (*state.backends[:index], after, *state.backends[index + 1 :])
-    turn = index + 1 if isinstance(event, Started) else state.turn
-    if after.health is backend.health:
-        return _copy(state, backends=backends, turn=turn)
-    return _with_health(state, backends, turn, now)
+    return _with_health(state, (*state.backends[:index], after, *state.backends[index + 1 :]), now)
 
 
 def _after(policy: Policy, backend: Backend, event: RequestEvent, now: MonotonicMs) -> Backend:
     health = backend.health
     match event:
         case Started():
-            return _backend(backend, backend.in_flight + 1, _tried(policy, health, now))
+            return _with(backend, _tried(policy, health, now))
         case Answered():
-            return _backend(backend, backend.in_flight, FIT) if isinstance(health, Out) else backend
+            return _with(backend, FIT) if isinstance(health, Out) else backend
         case Finished():
-            return _backend(backend, backend.in_flight - 1, FIT if isinstance(health, Full) else health)
+            return _with(backend, FIT) if isinstance(health, Full) else backend
         case TurnedAway(retry_after_ms=pause):
-            return _backend(backend, backend.in_flight - 1, Full(until=MonotonicMs(now + max(pause, 0))))
+            return _with(backend, Full(until=MonotonicMs(now + max(pause, 0))))
         case Failed(reason=reason):
             return _failed(policy, backend, reason, now)
         case _:
@@ -95,51 +98,23 @@ def _tried(policy: Policy, health: Health, now: MonotonicMs) -> Health:
 
 def _failed(policy: Policy, backend: Backend, reason: str, now: MonotonicMs) -> Backend:
     """One strike for one death: what else was in flight then and breaks now does not count again."""
-    left = backend.in_flight - 1
     if isinstance(backend.health, Out) and not backend.health.on_trial:
-        return _backend(backend, left, backend.health)
+        return backend
     recent = backend.strikes > 0 and now - backend.struck_at < policy.forget_ms
     strikes = backend.strikes + 1 if recent else 1
     until = MonotonicMs(now + penalty_ms(policy, strikes))
-    return _backend(backend, left, Out(until=until, reason=reason, on_trial=False), strikes, now)
+    out = Out(until=until, reason=reason, on_trial=False)
+    return msgspec.structs.replace(backend, health=out, strikes=strikes, struck_at=now)
 
 
-def _backend(
-    old: Backend, in_flight: int, health: Health, strikes: int | None = None, struck_at: MonotonicMs | None = None
-) -> Backend:
-    return Backend(
-        serial=old.serial,
-        id=old.id,
-        host=old.host,
-        port=old.port,
-        in_flight=max(in_flight, 0),
-        health=health,
-        strikes=old.strikes if strikes is None else strikes,
-        struck_at=old.struck_at if struck_at is None else struck_at,
-        load=old.load,
-    )
+def _with(backend: Backend, health: Health) -> Backend:
+    return backend if health is backend.health else msgspec.structs.replace(backend, health=health)
 
 
 def _sampled(state: Admission, event: LoadSampled, now: MonotonicMs) -> Admission:
-    backends = tuple(_with_load(b, event, now) if b.id == event.id else b for b in state.backends)
-    return _with_health(state, backends, state.turn, now)
-
-
-def _with_load(backend: Backend, event: LoadSampled, now: MonotonicMs) -> Backend:
-    load = Load(
-        waiting=event.waiting, running=event.running, verdict=event.verdict, in_flight=backend.in_flight, at=now
-    )
-    return Backend(
-        serial=backend.serial,
-        id=backend.id,
-        host=backend.host,
-        port=backend.port,
-        in_flight=backend.in_flight,
-        health=backend.health,
-        strikes=backend.strikes,
-        struck_at=backend.struck_at,
-        load=load,
-    )
+    load = Load(waiting=event.waiting, running=event.running, verdict=event.verdict, in_flight=event.in_flight, at=now)
+    backends = (msgspec.structs.replace(b, load=load) if b.id == event.id else b for b in state.backends)
+    return _with_health(state, tuple(backends), now)
 
 
 def _given(state: Admission, addresses: tuple[BackendAddress, ...], now: MonotonicMs) -> Admission:
@@ -154,37 +129,10 @@ def _given(state: Admission, addresses: tuple[BackendAddress, ...], now: Monoton
             old = Backend(serial=serial, id=address.id, host=address.url_host, port=address.port)
             serial += 1
         backends.append(old)
-    return _with_health(_copy(state, next_serial=serial), tuple(backends), 0, now)
+    return _with_health(msgspec.structs.replace(state, next_serial=serial), tuple(backends), now)
 
 
-def _with_health(state: Admission, backends: tuple[Backend, ...], turn: int, now: MonotonicMs) -> Admission:
-    up = any(standing(state.policy, backend, now) in ("alive", "full") for backend in backends)
+def _with_health(state: Admission, backends: tuple[Backend, ...], now: MonotonicMs) -> Admission:
+    up = any(standing(state.policy, backend, 0, now) in ("alive", "full") for backend in backends)
     since = None if up else (now if state.down_since is None else state.down_since)
-    return Admission(
-        policy=state.policy,
-        backends=backends,
-        next_serial=state.next_serial,
-        turn=turn,
-        draining=state.draining,
-        down_since=since,
-        revision=state.revision + 1,
-    )
-
-
-def _copy(
-    state: Admission,
-    *,
-    backends: tuple[Backend, ...] | None = None,
-    turn: int | None = None,
-    next_serial: int | None = None,
-    draining: bool | None = None,
-) -> Admission:
-    return Admission(
-        policy=state.policy,
-        backends=state.backends if backends is None else backends,
-        next_serial=state.next_serial if next_serial is None else next_serial,
-        turn=state.turn if turn is None else turn,
-        draining=state.draining if draining is None else draining,
-        down_since=state.down_since,
-        revision=state.revision,
-    )
+    return msgspec.structs.replace(state, backends=backends, down_since=since, revision=state.revision + 1)

@@ -70,7 +70,6 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     host: str
     port: int
-    in_flight: int = 0
     health: Health = FIT
     strikes: int = 0
     """Failures in a row, counting trials; see `Policy.forget_ms`."""
@@ -79,13 +78,11 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole state."""
+    """The whole state. How many requests are in flight is no part of it: that is a fact, like the time."""
 
     policy: Policy
     backends: tuple[Backend, ...] = ()
     next_serial: int = 1
-    turn: int = 0
-    """Where the search begins, so that equals take turns."""
     draining: bool = False
     down_since: MonotonicMs | None = None
     """Since when no backend is alive or full; None while one is."""
@@ -106,13 +103,13 @@ def fresh_load(policy: Policy, backend: Backend, now: MonotonicMs) -> Load | Non
     return load
 
 
-def waiting_now(load: Load, backend: Backend) -> int:
+def waiting_now(load: Load, in_flight: int) -> int:
     """How many wait by now: where some waited, each request that we sent since then waits too."""
-    return max(0, load.waiting + backend.in_flight - load.in_flight) if load.waiting else 0
+    return max(0, load.waiting + in_flight - load.in_flight) if load.waiting else 0
 
 
-def standing(policy: Policy, backend: Backend, now: MonotonicMs) -> Standing:
-    """How the backend is seen now."""
+def standing(policy: Policy, backend: Backend, in_flight: int, now: MonotonicMs) -> Standing:
+    """How the backend is seen now, with so many requests of ours. Their number only tells *alive* from *full*."""
     health = backend.health
     if isinstance(health, Out):
         return (
@@ -123,23 +120,14 @@ def standing(policy: Policy, backend: Backend, now: MonotonicMs) -> Standing:
         return "stalled"
     if isinstance(health, Full) and now < health.until:
         return "full"
-    if load is not None and policy.max_waiting is not None and waiting_now(load, backend) > policy.max_waiting:
+    if load is not None and policy.max_waiting is not None and waiting_now(load, in_flight) > policy.max_waiting:
         return "full"
     return "alive"
 
 
-def takes_now(policy: Policy, backend: Backend, now: MonotonicMs) -> bool:
-    """Whether a request may go there."""
-    if isinstance(backend.health, Out):
-        return now >= backend.health.until
-    if backend.load is None and isinstance(backend.health, Fit):
-        return True
-    return standing(policy, backend, now) == "alive"
-
-
-def why(policy: Policy, backend: Backend, now: MonotonicMs) -> str:
+def why(policy: Policy, backend: Backend, in_flight: int, now: MonotonicMs) -> str:
     """The reason for its standing, for people; empty when it is alive."""
-    seen = standing(policy, backend, now)
+    seen = standing(policy, backend, in_flight, now)
     if seen == "alive":
         return ""
     if isinstance(backend.health, Out):

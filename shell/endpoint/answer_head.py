@@ -1,10 +1,16 @@
-"""The head of a server's answer: what must be known of it, and how it is passed on to the client."""
+"""The head of a server's answer: what must be known of it, and how it is passed on to the client.
+
+llhttp decides whether it is one. A server's heads differ in their date and their length only, so what was read is
+remembered, all but the length: as for requests.
+"""
 
 import re
 
+import httptools
 import msgspec
 
-from shell.endpoint.fields import END, named, without_fields
+from shell.endpoint.fields import END, named, split_length, without_fields
+from shell.endpoint.sink import Sink
 
 _KNOWN = re.compile(
     rb"\r\n(connection|keep-alive|proxy-connection|upgrade|content-length|transfer-encoding|retry-after):"
@@ -15,43 +21,87 @@ _CUT = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"upgrade")
 
 
 class AnswerHead(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer before its body, which llhttp has found well-formed."""
+    """An answer before its body, but for the length of the body."""
 
     status: int
+    ends_with_head: bool
+    """There is no body whatever the head says."""
     keep_alive: bool
     """Whether the server's connection can be used again."""
-    until_close: bool
-    """The body ends when the server closes."""
-    bodiless: bool
+    chunked: bool
+    measured: bool
+    """It has a Content-Length."""
     retry_after: bytes | None
-    kept: bytes
-    """The status line without the version, and the headers that travel on; no empty line."""
+    passes: bool
+    """A client of HTTP/1.1 gets the head as it is."""
+    options: tuple[bytes, ...]
+    """The headers that were declared to be for one hop."""
 
-    def for_client(self, modern: bool, keep_alive: bool) -> bytes:
-        """The head that the client gets."""
+    def for_client(self, raw: bytes, modern: bool, keep_alive: bool) -> bytes:
+        """The head that the client gets. One of HTTP/1.0 gets its body without chunks, and no word of them."""
+        if self.passes and modern and keep_alive:
+            return raw
+        cut = _CUT if modern else _CUT | {b"transfer-encoding"}
+        spans = [(m.start() - 8, m.end() - 8) for m in _KNOWN.finditer(raw) if m[1].lower() in cut]
+        kept = without_fields(raw[8:-4], spans, self.options)
         option = END if modern and keep_alive else _KEEP if keep_alive else _CLOSE
-        return b"HTTP/1.1" + self.kept + option
+        return b"HTTP/1.1" + kept + option
 
 
 _CLOSE = b"\r\nConnection: close\r\n\r\n"
 _KEEP = b"\r\nConnection: keep-alive\r\n\r\n"
 
 
-def read_answer_head(head: bytes, status: int, to_head_request: bool, modern: bool) -> AnswerHead:
-    """Read a head that ends with an empty line; `status` is what the parser found.
+class BadAnswer(ValueError):
+    """These bytes are no head of an answer."""
 
-    A client that is not `modern` gets its body without chunks, and a head that says nothing of them.
-    """
-    bodiless = to_head_request or status < 200 or status in (204, 304)
-    fields = [(m[1].lower(), m[2].strip(), m.span()) for m in _KNOWN.finditer(head)]
-    values = {name: value for name, value, _ in fields}
-    options = {o.strip().lower() for name, value, _ in fields if name == b"connection" for o in value.split(b",")}
-    cut = _CUT if modern else _CUT | {b"transfer-encoding"}
+
+class AnswerHeads:
+    """Reads heads of answers."""
+
+    __slots__ = ("_remembered",)
+
+    def __init__(self) -> None:
+        self._remembered: dict[bytes, AnswerHead] = {}
+
+    def read(self, raw: bytes) -> tuple[AnswerHead, int]:
+        """Read a head that ends with an empty line; gives the length of the body too. Raises `BadAnswer`."""
+        parts = split_length(raw)
+        key, length = (raw, 0) if parts is None else (b"%b0%b" % (parts[0], parts[2]), int(parts[1]))
+        head = self._remembered.get(key)
+        if head is not None:
+            return head, length
+        head, length = _read(raw)
+        if head.measured == (parts is not None) and len(raw) <= _SHORT:
+            if len(self._remembered) >= _MANY:
+                self._remembered.clear()
+            self._remembered[key] = head
+        return head, length
+
+
+_SHORT, _MANY = 2_048, 1_024
+
+
+def _read(raw: bytes) -> tuple[AnswerHead, int]:
+    parser = httptools.HttpResponseParser(sink := Sink())
+    try:
+        parser.feed_data(raw)
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        raise BadAnswer from error
+    if sink.begins != 1 or not raw.startswith(b"HTTP/"):
+        raise BadAnswer  # llhttp passes over empty lines before a message
+    status = parser.get_status_code()
+    fields = [(m[1].lower(), m[2].strip()) for m in _KNOWN.finditer(raw)]
+    values = dict(fields)
+    options = {o.strip().lower() for name, value in fields if name == b"connection" for o in value.split(b",")}
+    is_http11, gone = raw.startswith(b"HTTP/1.1"), named(options)
     return AnswerHead(
         status=status,
-        keep_alive=b"close" not in options if head.startswith(b"HTTP/1.1") else b"keep-alive" in options,
-        until_close=not bodiless and b"transfer-encoding" not in values and b"content-length" not in values,
-        bodiless=bodiless,
+        ends_with_head=status < 200 or status in (204, 304),
+        keep_alive=b"close" not in options if is_http11 else b"keep-alive" in options,
+        chunked=b"transfer-encoding" in values,
+        measured=b"content-length" in values,
         retry_after=values.get(b"retry-after"),
-        kept=without_fields(head[8:-4], [(a - 8, b - 8) for name, _, (a, b) in fields if name in cut], named(options)),
-    )
+        passes=is_http11 and not gone and values.keys().isdisjoint(_CUT),
+        options=tuple(sorted(gone)),
+    ), int(values.get(b"content-length", b"0"))

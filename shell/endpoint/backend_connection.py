@@ -1,7 +1,7 @@
 """One connection to a server: sends requests, one after the other, and finds where their answers end.
 
-Bytes of an answer are first read by llhttp and then passed on as they are. What llhttp refuses, or what comes after
-the end of a message, never reaches a client.
+Bytes of an answer are first read by llhttp and then passed on as they are; a body whose length is known only needs to
+be counted. What llhttp refuses, or what comes after the end of a message, never reaches a client.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 from typing_extensions import override
 
-from shell.endpoint.answer_head import AnswerHead, read_answer_head
+from shell.endpoint.answer_head import AnswerHead, BadAnswer
 from shell.endpoint.delivery import took_nothing
 from shell.endpoint.fields import END
 from shell.endpoint.sink import Sink, UnpackingSink
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shell.endpoint.pool import Pool
 
 _HEAD_LIMIT = 65_536
-_JOIN_BELOW = 65_536
+_ENDLESS = 1 << 62
 _ANYTHING = select.POLLIN | select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
@@ -34,6 +34,7 @@ class BackendConnection(asyncio.Protocol):
         "descriptor",
         "exchange",
         "idle_since",
+        "left",
         "own_name",
         "parser",
         "poll",
@@ -52,7 +53,10 @@ class BackendConnection(asyncio.Protocol):
         self.exchange: Exchange | None = None
         self.answer: AnswerHead | None = None
         self.buffer = b""
-        self.sink: Sink | None = None
+        self.left = 0
+        """Bytes of the answer's body that are still to come, where its head says how many there are."""
+        self.parser: httptools.HttpResponseParser | None = None
+        """Reads a body whose end must be looked for; None while there is none."""
         self.used = False
         self.reading = True
         self.write_paused = False
@@ -66,12 +70,6 @@ class BackendConnection(asyncio.Protocol):
         """Begin a request."""
         self.exchange = exchange
         self.written_before = self.written
-        if not exchange.head.modern:
-            self._new_parser(UnpackingSink())
-        elif self.sink is None:
-            self._new_parser(Sink())
-        else:
-            self.sink.begins = self.sink.ends = 0
         self.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def write(self, data: bytes) -> None:
@@ -107,16 +105,25 @@ class BackendConnection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self.exchange is None:
+        exchange = self.exchange
+        if exchange is None:
             self.transport.abort()  # nobody asked
         elif self.answer is None:
-            self._read_head(data)
+            self._read_head(exchange, data)
+        elif self.parser is not None:
+            self._read_chunks(exchange, data)
         else:
-            self._read_body(data)
+            self.left -= len(data)
+            if self.left < 0:
+                self._lose(False)
+                return
+            exchange.on_body(data)
+            if self.left == 0:
+                self._end(reusable=True)
 
     @override
     def eof_received(self) -> None:
-        if self.exchange is not None and self.answer is not None and self.answer.until_close:
+        if self.exchange is not None and self.exchange.until_close:
             self._end(reusable=False)
         else:
             self._lose(took_nothing(self.descriptor, self.own_name, self.written_before))
@@ -142,13 +149,57 @@ class BackendConnection(asyncio.Protocol):
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def _new_parser(self, sink: Sink) -> None:
-        self.sink = sink
-        self.parser = httptools.HttpResponseParser(sink)
+    def _read_head(self, exchange: "Exchange", data: bytes) -> None:
+        if self.buffer:
+            data, self.buffer = self.buffer + data, b""
+        while True:
+            end = data.find(END) + 4
+            if end < 4:
+                self.buffer = data
+                if len(data) > _HEAD_LIMIT:
+                    self._lose(False)
+                return
+            raw, data = data[:end], data[end:]
+            try:
+                answer, length = self.pool.heads.read(raw)
+            except BadAnswer:
+                self._lose(False)
+                return
+            if answer.status >= 200:
+                self._begin(exchange, answer, length, raw, data)
+                return  # by now this connection may be busy with another request
+            exchange.on_interim(answer.status, raw)
+
+    def _begin(self, exchange: "Exchange", answer: AnswerHead, length: int, raw: bytes, body: bytes) -> None:
+        """Pass on a head with what is here of the body."""
+        self.answer = answer
+        if answer.ends_with_head or exchange.head.method == b"HEAD":
+            exchange.on_head(answer, raw, b"")
+            self._end(reusable=not body)
+        elif answer.chunked:
+            self.sink = Sink() if exchange.head.modern else UnpackingSink()
+            self.parser = httptools.HttpResponseParser(self.sink)
+            if self._feed(raw) and self._feed(body):
+                exchange.on_head(answer, raw, self.sink.passed_on(body))
+                self._end_if_complete()
+        else:
+            exchange.until_close = not answer.measured
+            self.left = (length if answer.measured else _ENDLESS) - len(body)
+            if self.left < 0:
+                self._lose(False)
+                return
+            exchange.on_head(answer, raw, body)
+            if self.left == 0:
+                self._end(reusable=True)
+
+    def _read_chunks(self, exchange: "Exchange", data: bytes) -> None:
+        if self._feed(data):
+            exchange.on_body(self.sink.passed_on(data))
+            self._end_if_complete()
 
     def _feed(self, data: bytes) -> bool:
         """Whether this is still one well-formed answer."""
-        assert self.sink is not None
+        assert self.parser is not None
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -159,68 +210,21 @@ class BackendConnection(asyncio.Protocol):
             return False
         return True
 
-    def _read_head(self, data: bytes) -> None:
-        if self.buffer:
-            data, self.buffer = self.buffer + data, b""
-        while True:
-            end = data.find(END) + 4
-            if end < 4:
-                self.buffer = data
-                if len(data) > _HEAD_LIMIT:
-                    self._lose(False)
-                return
-            head, data = data[:end], data[end:]
-            if not self._feed(head):
-                return
-            status = self.parser.get_status_code()
-            if not 100 <= status < 200:
-                self._take_head(head, status, data)
-                return  # by now this connection may be busy with another request
-            assert self.exchange is not None
-            assert self.sink is not None
-            self.sink.begins = self.sink.ends = 0
-            self.exchange.on_interim(status, head)
-
-    def _take_head(self, head: bytes, status: int, rest: bytes) -> None:
-        exchange, sink = self.exchange, self.sink
-        assert exchange is not None
-        assert sink is not None
-        request = exchange.head
-        self.answer = answer = read_answer_head(head, status, request.method == b"HEAD", request.modern)
-        if answer.bodiless or sink.ends:
-            exchange.on_head(answer, b"")
-            self._end(reusable=not rest)
-        elif not rest or self._feed(rest):
-            exchange.on_head(answer, sink.take() if isinstance(sink, UnpackingSink) else rest)
-            self._end_if_complete()
-
-    def _read_body(self, data: bytes) -> None:
-        assert self.sink is not None
-        assert self.exchange is not None
-        if not self._feed(data):
-            return
-        if isinstance(self.sink, UnpackingSink):
-            data = self.sink.take()
-        self.exchange.on_body(data)
-        self._end_if_complete()
-
     def _end_if_complete(self) -> None:
-        if self.sink is not None and self.sink.ends:
+        if self.sink.ends and self.parser is not None:
             self._end(reusable=True)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _end(self, reusable: bool) -> None:
         exchange, answer = self.exchange, self.answer
-        assert exchange is not None
-        assert answer is not None
-        assert self.sink is not None
-        if not self.sink.ends or isinstance(self.sink, UnpackingSink):
-            self.sink = None  # this parser waits for a body that does not come
-        self.exchange = self.answer = None
+        if exchange is None or answer is None:
+            return  # what was held back came to too much in the meantime
+        self.exchange = self.answer = self.parser = None
         self.used = True
         if reusable and answer.keep_alive and exchange.request_sent and not self.transport.is_closing():
-            self.let_read(True)
+            if not self.reading:
+                self.let_read(True)
             self.pool.put(self)
         else:
             self.transport.close()

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from core.admission.state import Admission, fresh_load, standing
 from core.units import MonotonicMs
@@ -32,9 +32,9 @@ class Counters:
         self.retries[reason] += 1
 
 
-def metrics_text(counters: Counters, state: Admission, in_flight: int, now: MonotonicMs) -> str:
+def metrics_text(counters: Counters, state: Admission, in_flight: Sequence[int], open_: int, now: MonotonicMs) -> str:
     """The page."""
-    return "\n".join((*_totals(counters, in_flight), *_latency(counters), *_backends(state, now), ""))
+    return "\n".join((*_totals(counters, open_), *_latency(counters), *_backends(state, in_flight, now), ""))
 
 
 def _totals(counters: Counters, in_flight: int) -> Iterator[str]:
@@ -62,12 +62,12 @@ def _latency(counters: Counters) -> Iterator[str]:
     yield f"dd_endpoint_request_seconds_count {total}"
 
 
-def _backends(state: Admission, now: MonotonicMs) -> Iterator[str]:
+def _backends(state: Admission, in_flight: Sequence[int], now: MonotonicMs) -> Iterator[str]:
     loads = {backend.id: fresh_load(state.policy, backend, now) for backend in state.backends}
     yield "# HELP dd_endpoint_backend_in_flight Requests of ours that a server has."
     yield "# TYPE dd_endpoint_backend_in_flight gauge"
-    for backend in state.backends:
-        yield f'dd_endpoint_backend_in_flight{{backend="{backend.id}"}} {backend.in_flight}'
+    for backend, busy in zip(state.backends, in_flight, strict=True):
+        yield f'dd_endpoint_backend_in_flight{{backend="{backend.id}"}} {busy}'
     yield "# HELP dd_endpoint_backend_waiting Requests that wait in a server, as last sampled."
     yield "# TYPE dd_endpoint_backend_waiting gauge"
     for name, load in loads.items():
@@ -79,6 +79,6 @@ def _backends(state: Admission, now: MonotonicMs) -> Iterator[str]:
         yield f'dd_endpoint_backend_unsampled{{backend="{name}"}} {int(load is None)}'
     yield "# HELP dd_endpoint_backend_state 1 for the state that a server is seen in."
     yield "# TYPE dd_endpoint_backend_state gauge"
-    for backend in state.backends:
-        seen = standing(state.policy, backend, now)
+    for backend, busy in zip(state.backends, in_flight, strict=True):
+        seen = standing(state.policy, backend, busy, now)
         yield f'dd_endpoint_backend_state{{backend="{backend.id}",state="{seen}"}} 1'

@@ -1,24 +1,36 @@
 """What all connections of one endpoint share: the state of admission, the pools, the figures, the owner's ear."""
 
 import asyncio
-import hmac
 import time
 from collections.abc import Callable, Coroutine
 
 import msgspec
 
-from core.admission.decide import Decision, Request, decide
-from core.admission.events import AdmissionEvent, BackendsGiven, DrainAsked, LoadSampled
+from core.admission.decide import Request, decide
+from core.admission.decision import Decision
+from core.admission.events import (
+    AdmissionEvent,
+    Answered,
+    BackendsGiven,
+    DrainAsked,
+    Failed,
+    Finished,
+    LoadSampled,
+    Started,
+    TurnedAway,
+)
 from core.admission.observe import begin, observe, seen
+from core.admission.rotation import Rotation, rotation_of, unfit
 from core.admission.state import Policy
 from core.endpoint_spec import BackendState, ControlLine, DrainLine, EndpointSpec, LoadLine, SpokenLine, UseBackends
 from core.units import MonotonicMs
+from shell.endpoint.answer_head import AnswerHeads
 from shell.endpoint.client_connection import ClientConnection
 from shell.endpoint.counters import Counters, metrics_text
 from shell.endpoint.exchange import Exchange
 from shell.endpoint.line_file import LineFile
 from shell.endpoint.pool import Pool
-from shell.endpoint.request_head import Credentials, RequestHead
+from shell.endpoint.request_head import Credentials, RequestHeads
 from shell.endpoint.tokens import Tokens
 
 
@@ -50,13 +62,23 @@ class Endpoint:
         self.loop = loop
         self.clock = loop.time
         self._speak = speak
-        self._client_token = tokens.client
-        self.credentials = Credentials(
-            cut_client=tokens.client is not None or tokens.server is not None,
-            line=b"" if tokens.server is None else b"\r\nAuthorization: Bearer " + tokens.server,
+        self.heads = RequestHeads(
+            Credentials(
+                client_token=tokens.client,
+                cut_client=tokens.client is not None or tokens.server is not None,
+                line=b"" if tokens.server is None else b"\r\nAuthorization: Bearer " + tokens.server,
+            )
         )
+        self._answer_heads = AnswerHeads()
         policy = Policy(max_waiting=spec.max_waiting, retry_after_seconds=spec.retry_after_seconds)
         self.state = begin(policy, self.now())
+        self.in_flight: list[int] = []
+        """Per backend, in the order of the state."""
+        self._turn = 0
+        self._rotation: Rotation
+        self.unfit: tuple[int, ...] = ()
+        """The serials of the rotation that need to be told how their requests go: most of the time there are none."""
+        self._rotation_ends = 0.0
         self.pools: dict[int, Pool] = {}
         self.clients: set[ClientConnection] = set()
         self.exchanges = 0
@@ -71,12 +93,40 @@ class Endpoint:
 
     def decide(self, request: Request) -> Decision:
         """Where a request goes."""
-        return decide(self.state, request, self.now())
+        if self.clock() >= self._rotation_ends:
+            self._rotation = rotation_of(self.state, self.now())
+            self._rotation_ends = self._rotation.until / 1000
+        return decide(self._rotation, request, self.in_flight, self._turn)
+
+    def started(self, pool: Pool) -> None:
+        """A request goes there."""
+        pool.counts[pool.place] += 1
+        self._turn = pool.place + 1
+        if pool.serial in self.unfit:
+            self.observe(Started(serial=pool.serial))
+
+    def answered(self, pool: Pool) -> None:
+        """A good answer begins."""
+        if pool.serial in self.unfit:
+            self.observe(Answered(serial=pool.serial))
+
+    def released(self, pool: Pool, fault: Failed | TurnedAway | None) -> None:
+        """A request has left the server; whether the server is to blame."""
+        pool.counts[pool.place] -= 1
+        if fault is not None:
+            self.observe(fault)
+        elif pool.serial in self.unfit:
+            self.observe(Finished(serial=pool.serial))
 
     def observe(self, event: AdmissionEvent) -> None:
         """Learn from an event, and tell the owner when a server is seen in another way."""
         before = self.state
         self.state = observe(before, event, self.now())
+        if self.state is not before:
+            self._rotation_ends = 0.0  # worked out anew for the next request, not for each of many events
+            self.unfit = unfit(self.state)
+        if isinstance(event, BackendsGiven):
+            self._fit_pools()
         if self.state.revision != before.revision:
             self._tell()
 
@@ -85,9 +135,9 @@ class Endpoint:
         match line:
             case UseBackends(backends=backends):
                 self.observe(BackendsGiven(backends=backends))
-                self._fit_pools()
             case LoadLine(id=name, waiting=waiting, running=running, state=verdict):
-                self.observe(LoadSampled(id=name, waiting=waiting, running=running, verdict=verdict))
+                busy = sum(n for n, b in zip(self.in_flight, self.state.backends, strict=True) if b.id == name)
+                self.observe(LoadSampled(id=name, waiting=waiting, running=running, verdict=verdict, in_flight=busy))
             case DrainLine():
                 self.drain()
 
@@ -96,13 +146,6 @@ class Endpoint:
         self.observe(DrainAsked())
         for client in tuple(self.clients):
             client.stop()
-
-    def is_authorized(self, head: RequestHead) -> bool:
-        """Whether the client shows the token. Takes the same time however much of it is right."""
-        if self._client_token is None:
-            return True
-        scheme, _, token = (head.authorization or b"").partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._client_token)
 
     def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run it; the loop itself would forget it."""
@@ -132,7 +175,7 @@ class Endpoint:
 
     def metrics_text(self) -> str:
         """The page for Prometheus."""
-        return metrics_text(self.counters, self.state, self.exchanges, self.now())
+        return metrics_text(self.counters, self.state, self.in_flight, self.exchanges, self.now())
 
     def sweep(self) -> None:
         """To be called about once a second: what is due by the passing of time."""
@@ -158,14 +201,22 @@ class Endpoint:
         """One pool per server that is used. Requests in flight on others hold on to theirs."""
         wanted = {backend.serial: backend for backend in self.state.backends}
         for serial in self.pools.keys() - wanted.keys():
-            self.pools.pop(serial).close()
-        for serial in wanted.keys() - self.pools.keys():
-            backend = wanted[serial]
-            self.pools[serial] = Pool(backend.id, backend.host, backend.port, self.clock)
+            gone = self.pools.pop(serial)
+            gone.counts, gone.place = [gone.counts[gone.place]], 0
+            gone.close()
+        counts: list[int] = []
+        for place, (serial, backend) in enumerate(wanted.items()):
+            pool = self.pools.get(serial)
+            if pool is None:
+                pool = Pool(serial, backend.id, backend.host, backend.port, self.clock, self._answer_heads)
+                self.pools[serial] = pool
+            counts.append(pool.counts[pool.place])
+            pool.counts, pool.place = counts, place
+        self.in_flight = counts
 
     def _tell(self) -> None:
         told, self._told = self._told, {}
-        for state in seen(self.state, self.now()):
+        for state in seen(self.state, self.in_flight, self.now()):
             self._told[state.id] = state
             before = told.get(state.id)
             if before is None or before.state != state.state:

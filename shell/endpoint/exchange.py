@@ -12,8 +12,9 @@ import errno
 from typing import TYPE_CHECKING
 
 from core.admission.answers import SUSPECT, TURNED_AWAY, meaning_of
-from core.admission.decide import Forward, Reject, Request
-from core.admission.events import Answered, Failed, Finished, Started, TurnedAway
+from core.admission.decide import Request
+from core.admission.decision import Forward, Reject
+from core.admission.events import Failed, TurnedAway
 from shell.endpoint.answer_head import AnswerHead
 from shell.endpoint.backend_connection import BackendConnection
 from shell.endpoint.pool import Pool
@@ -33,54 +34,41 @@ _OURS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errn
 class Exchange:
     """Begins with a request's head, ends with exactly one call of the client's: done, refused or broken off."""
 
-    __slots__ = (
-        "answer",
-        "authorized",
-        "client",
-        "connecting",
-        "connection",
-        "endpoint",
-        "head",
-        "held",
-        "kept",
-        "kept_size",
-        "over",
-        "pool",
-        "replayable",
-        "request_sent",
-        "retries",
-        "sent_bytes",
-        "serial",
-        "started_at",
-        "tried",
-    )
+    # Defaults of the class, not of each object: most requests never need most of them.
+    request_sent = False
+    replayable = True
+    connection: BackendConnection | None = None
+    connecting: asyncio.Task[None] | None = None
+    tried: tuple[int, ...] = ()
+    retries = 0
+    answer: AnswerHead | None = None
+    raw_answer = b""
+    until_close = False
+    """The answer ends when the server closes."""
+    held: list[bytes] | None = None
+    sent_bytes = 0
+    over = False
+    pool: Pool | None = None
 
-    def __init__(self, endpoint: "Endpoint", client: "ClientConnection", head: RequestHead, authorized: bool) -> None:
+    def __init__(self, endpoint: "Endpoint", client: "ClientConnection", head: RequestHead, begun: bytes) -> None:
+        """`begun`: the head as a server gets it, and perhaps the body too."""
         self.endpoint = endpoint
         self.client = client
         self.head = head
-        self.authorized = authorized
         self.started_at = endpoint.clock()
-        self.kept: list[bytes] = [head.forward]
+        self.kept = [begun]
         self.kept_size = 0
-        self.replayable = True
-        self.request_sent = False
-        self.connection: BackendConnection | None = None
-        self.connecting: asyncio.Task[None] | None = None
-        self.pool: Pool | None = None
-        self.serial = 0
-        self.tried: tuple[int, ...] = ()
-        self.retries = 0
-        self.answer: AnswerHead | None = None
-        self.held: list[bytes] | None = None
-        self.sent_bytes = 0
-        self.over = False
 
     # --- what the client's side reports -------------------------------------------------------------------------
 
     def route(self, fresh: bool = False) -> None:
         """Ask for a decision and carry it out. `fresh`: not over a connection that was used before."""
-        decision = self.endpoint.decide(Request(authorized=self.authorized, tried=self.tried))
+        asked = (
+            Request(authorized=self.head.is_authorized, tried=self.tried)
+            if self.tried
+            else _ASKED[self.head.is_authorized]
+        )
+        decision = self.endpoint.decide(asked)
         if isinstance(decision, Reject):
             self._refuse(decision)
         else:
@@ -102,7 +90,7 @@ class Exchange:
     def cancel(self) -> None:
         """The client has gone: so shall the request."""
         if not self.over:
-            self._release(Finished(serial=self.serial))
+            self._release(None)
             self._close("client gone", 499)
 
     @property
@@ -115,15 +103,14 @@ class Exchange:
     # --- sending ------------------------------------------------------------------------------------------------
 
     def _forward(self, decision: Forward, fresh: bool) -> None:
-        self.serial = decision.serial
-        self.pool = self.endpoint.pools[decision.serial]
-        self.endpoint.observe(Started(serial=decision.serial))
+        self.pool = pool = self.endpoint.pools[decision.serial]
+        self.endpoint.started(pool)
         if self.client.expecting:
             self.client.expecting = False
             self.client.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        connection = None if fresh else self.pool.take()
+        connection = None if fresh else pool.take()
         if connection is None:
-            self.connecting = self.endpoint.spawn(self._connect(self.pool))
+            self.connecting = self.endpoint.spawn(self._connect(pool))
         else:
             self._attach(connection)
 
@@ -141,20 +128,22 @@ class Exchange:
 
     def _not_connected(self, error: OSError | TimeoutError) -> None:
         if error.errno in _OURS:
-            self._release(Finished(serial=self.serial))
+            self._release(None)
             self._fail(503, f"no connection can be made: {errno.errorcode[error.errno]}", "exhausted")
         else:
             reason = "no answer to a connection" if isinstance(error, TimeoutError) else "connection refused"
-            self._release(Failed(serial=self.serial, reason=reason))
+            self._release(Failed(serial=self._serial, reason=reason))
             self._again("refused")
 
     def _attach(self, connection: BackendConnection) -> None:
         self.connection = connection
         connection.send(self, self.kept)
-        self._keep_little()
+        if self.kept_size > RETAINED:
+            self._keep_little()
         if self.client.write_paused:
             connection.let_read(False)
-        self.client.update_reading()
+        if not self.request_sent:
+            self.client.update_reading()
 
     def _keep_little(self) -> None:
         if self.replayable and self.kept_size > RETAINED:
@@ -166,7 +155,7 @@ class Exchange:
         self.retries += 1
         self.endpoint.counters.retried(reason)
         if not same:
-            self.tried = (*self.tried, self.serial)
+            self.tried = (*self.tried, self._serial)
         self.route(fresh)
 
     # --- what the server's side reports -------------------------------------------------------------------------
@@ -176,14 +165,16 @@ class Exchange:
         if status != 100 and self.head.modern:
             self.client.write(head)
 
-    def on_head(self, answer: AnswerHead, body: bytes) -> None:
+    def on_head(self, answer: AnswerHead, raw: bytes, body: bytes) -> None:
         """The answer begins, with some of its body; a refusal is held back until it is understood."""
         self.answer = answer
-        if answer.status in SUSPECT or answer.status == TURNED_AWAY:
+        if answer.status in _HELD:
+            self.raw_answer = raw
             self.held = [body]
         else:
-            self.endpoint.observe(Answered(serial=self.serial))
-            self._begin(answer, body)
+            if self.endpoint.unfit and self.pool is not None:
+                self.endpoint.answered(self.pool)
+            self._begin(answer, raw, body)
 
     def on_body(self, data: bytes) -> None:
         """Part of the answer's body, as it came."""
@@ -197,19 +188,23 @@ class Exchange:
 
     def on_end(self) -> None:
         """The answer is complete, and the connection is with its pool again or closed."""
-        answer = self.answer
+        answer, self.connection = self.answer, None
         assert answer is not None
-        self.connection = None
-        meaning = "answer" if self.held is None else meaning_of(answer.status, b"".join(self.held))
+        if self.held is not None:
+            self._end_of_held(answer, self.held)
+            return
+        self._release(None)
+        self._close("answered", answer.status)
+        self.client.finished()
+
+    def _end_of_held(self, answer: AnswerHead, held: list[bytes]) -> None:
+        meaning = meaning_of(answer.status, b"".join(held))
         if meaning == "full":
             self._turned_away(answer)
             return
-        if meaning == "dead":
-            self._release(Failed(serial=self.serial, reason=f"it answered {answer.status}: engine dead"))
-        else:
-            self._release(Finished(serial=self.serial))
-        if self.held is not None:
-            self._let_go()
+        dead = Failed(serial=self._serial, reason=f"it answered {answer.status}: engine dead")
+        self._release(dead if meaning == "dead" else None)
+        self._let_go()
         self._close("answered", answer.status)
         self.client.finished()
 
@@ -218,23 +213,24 @@ class Exchange:
         connection, self.connection = self.connection, None
         assert connection is not None
         if not begun and self.replayable and connection.used and (took_nothing or self.head.method in _SAFE):
-            self._release(Finished(serial=self.serial))
+            self._release(None)
             self._again("idle-closed", fresh=True, same=True)
             return
-        self._release(Failed(serial=self.serial, reason="it broke off a connection"))
+        self._release(Failed(serial=self._serial, reason="it broke off a connection"))
         if not begun and self.replayable and took_nothing:
             self._again("dropped")
         elif self.answer is None or self.held is not None:
             self._fail(502, "the server closed the connection without an answer; it may have begun the work", "dropped")
         else:
             self._close("broken off", self.answer.status)
-            self.client.break_off(hard=self.answer.until_close or not self.head.modern)
+            self.client.break_off(hard=self.until_close or not self.head.modern)
 
     def _turned_away(self, answer: AnswerHead) -> None:
         pause = answer.retry_after if answer.retry_after and answer.retry_after.isdigit() else b""
         default = self.endpoint.spec.retry_after_seconds
-        self._release(TurnedAway(serial=self.serial, retry_after_ms=1000 * (int(pause) if pause else default)))
+        self._release(TurnedAway(serial=self._serial, retry_after_ms=1000 * (int(pause) if pause else default)))
         self.answer = self.held = None
+        self.until_close = False
         if self.replayable:
             self._again("full")
         else:
@@ -242,18 +238,18 @@ class Exchange:
 
     # --- towards the client -------------------------------------------------------------------------------------
 
-    def _begin(self, answer: AnswerHead, body: bytes) -> None:
+    def _begin(self, answer: AnswerHead, raw: bytes, body: bytes) -> None:
         self.replayable = False
         self.kept = []
         self.sent_bytes = len(body)
-        self.client.begin(answer, body)
+        self.client.begin(answer, raw, body, self.until_close)
 
     def _let_go(self) -> None:
         """What was held back is an answer for the client."""
         held, self.held = self.held, None
         assert self.answer is not None
         assert held is not None
-        self._begin(self.answer, b"".join(held))
+        self._begin(self.answer, self.raw_answer, b"".join(held))
 
     def _refuse(self, decision: Reject) -> None:
         self._close(decision.reason, decision.status)
@@ -263,7 +259,7 @@ class Exchange:
         self._close(reason, status)
         self.client.fail(status, message)
 
-    def _release(self, event: Finished | TurnedAway | Failed) -> None:
+    def _release(self, fault: TurnedAway | Failed | None) -> None:
         """Let go of the server, and say how it was."""
         if self.connecting is not None:
             self.connecting.cancel()
@@ -271,7 +267,12 @@ class Exchange:
         if self.connection is not None:
             self.connection.drop()
             self.connection = None
-        self.endpoint.observe(event)
+        if self.pool is not None:
+            self.endpoint.released(self.pool, fault)
+
+    @property
+    def _serial(self) -> int:
+        return 0 if self.pool is None else self.pool.serial
 
     def _close(self, outcome: str, status: int) -> None:
         self.over = True
@@ -280,3 +281,5 @@ class Exchange:
 
 
 _SAFE = (b"GET", b"HEAD")
+_HELD = frozenset((*SUSPECT, TURNED_AWAY))
+_ASKED = {known: Request(authorized=known) for known in (False, True)}

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from core.admission.decide import Reject, is_serving
-from shell.endpoint.request_head import RequestHead
+from core.admission.decide import is_serving
+from core.admission.decision import Reject
+from shell.endpoint.request_head import OWN_PATHS, RequestHead
 
 if TYPE_CHECKING:
     from shell.endpoint.endpoint import Endpoint
 
-HEALTH = b"/health"
-METRICS = b"/metrics"
+HEALTH, METRICS = OWN_PATHS
 
 _WORDS = {
     "unauthorized": "a valid bearer token is needed",
@@ -27,7 +27,7 @@ def own_answer(endpoint: "Endpoint", head: RequestHead) -> bytes | None:
     if head.path == HEALTH and head.method in (b"GET", b"HEAD"):
         serving = is_serving(endpoint.state, endpoint.now())
         return _message(200 if serving else 503, b"text/plain", b"", b"", head)
-    if head.path == METRICS and head.method in (b"GET", b"HEAD") and endpoint.is_authorized(head):
+    if head.path == METRICS and head.method in (b"GET", b"HEAD") and head.is_authorized:
         return _message(200, b"text/plain; version=0.0.4; charset=utf-8", endpoint.metrics_text().encode(), b"", head)
     return None
 

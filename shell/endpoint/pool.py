@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from shell.endpoint.answer_head import AnswerHeads
 from shell.endpoint.backend_connection import BackendConnection
 
 IDLE_SECONDS = 4.0
@@ -12,10 +13,17 @@ a connection that is being closed."""
 class Pool:
     """The connections of one `serial`."""
 
-    __slots__ = ("clock", "closed", "host", "id", "idle", "port")
+    __slots__ = ("clock", "closed", "counts", "heads", "host", "id", "idle", "place", "port", "serial")
 
-    def __init__(self, backend_id: str, host: str, port: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, serial: int, backend_id: str, host: str, port: int, clock: Callable[[], float], heads: AnswerHeads
+    ) -> None:
         self.clock = clock
+        self.heads = heads
+        self.serial = serial
+        self.counts = [0]
+        """At `place`: the requests that the server has of ours. All pools that are in use share one list."""
+        self.place = 0
         self.id = backend_id
         self.host = host
         self.port = port

@@ -1,7 +1,7 @@
 """How much of what comes still belongs to the body of a request."""
 
 from shell.endpoint.chunks import BadChunk, ChunkScanner
-from shell.endpoint.request_head import HeadFault, RequestHead
+from shell.endpoint.request_head import HeadFault
 
 _DISCARD_LIMIT = 1 << 20
 
@@ -11,11 +11,11 @@ class RequestBody:
 
     __slots__ = ("_chunks", "_left", "_limit", "is_complete")
 
-    def __init__(self, head: RequestHead, limit: int | None) -> None:
-        self._chunks = ChunkScanner() if head.chunked else None
-        self._left = head.length
+    def __init__(self, chunked: bool, length: int, limit: int | None) -> None:
+        self._chunks = ChunkScanner() if chunked else None
+        self._left = length
         self._limit = limit
-        self.is_complete = not head.chunked and head.length == 0
+        self.is_complete = not chunked and length == 0
 
     @property
     def is_worth_discarding(self) -> bool:

@@ -1,5 +1,7 @@
 """What the parser of answers reports: where a message begins and ends, and its body when that must be unpacked."""
 
+from typing_extensions import override
+
 
 class Sink:
     """Counts messages."""
@@ -9,6 +11,10 @@ class Sink:
     def __init__(self) -> None:
         self.begins = 0
         self.ends = 0
+
+    def passed_on(self, data: bytes) -> bytes:
+        """What goes to the client of these bytes, which the parser has just read: all of them."""
+        return data
 
     def on_message_begin(self) -> None:
         """Called by the parser."""
@@ -32,7 +38,8 @@ class UnpackingSink(Sink):
         """Called by the parser."""
         self.pieces.append(data)
 
-    def take(self) -> bytes:
-        """What has come since the last time."""
-        data, self.pieces = b"".join(self.pieces), []
-        return data
+    @override
+    def passed_on(self, data: bytes) -> bytes:
+        """Their content."""
+        content, self.pieces = b"".join(self.pieces), []
+        return content

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.admission.decide import Forward, Request, decide
+from core.admission.decision import Forward
 from core.admission.events import (
     AdmissionEvent,
     Answered,
@@ -16,11 +16,12 @@ from core.admission.events import (
     Started,
     TurnedAway,
 )
-from core.admission.observe import begin, observe, seen
+from core.admission.rotation import rotation_of, unfit
 from core.admission.state import Admission, Out, Policy, penalty_ms, standing
 from core.codec import canonical_json
 from core.endpoint_spec import BackendAddress
 from core.units import MonotonicMs, Port
+from tests.core.admission_world import ASK, Known, start
 
 SERIALS = st.integers(1, 6)
 NAMES = st.sampled_from("abcd")
@@ -40,20 +41,20 @@ EVENTS: st.SearchStrategy[AdmissionEvent] = st.one_of(
         waiting=st.integers(0, 6),
         running=st.integers(0, 6),
         verdict=st.sampled_from(["fine", "stalled", "unavailable"]),
+        in_flight=st.just(0),
     ),
 )
 HISTORIES = st.lists(st.tuples(st.integers(0, 3_000), EVENTS), max_size=40)
 POLICIES = st.builds(Policy, max_waiting=st.none() | st.integers(0, 4), retry_after_seconds=st.just(1))
-ASK = Request(authorized=True)
 
 
-def history_of(policy: Policy, history: list[tuple[int, AdmissionEvent]]) -> list[tuple[Admission, MonotonicMs]]:
-    now = MonotonicMs(0)
-    states = [(observe(begin(policy, now), BackendsGiven(backends=START), now), now)]
+def history_of(policy: Policy, history: list[tuple[int, AdmissionEvent]]) -> list[tuple[Known, MonotonicMs]]:
+    now = 0
+    known = [(start(policy).learn(BackendsGiven(backends=START), now), MonotonicMs(now))]
     for pause, event in history:
-        now = MonotonicMs(now + pause)
-        states.append((observe(states[-1][0], event, now), now))
-    return states
+        now += pause
+        known.append((known[-1][0].learn(event, now), MonotonicMs(now)))
+    return known
 
 
 START = tuple(BackendAddress(id=name, url_host="127.0.0.1", port=Port(8000)) for name in "abc")
@@ -63,9 +64,10 @@ START = tuple(BackendAddress(id=name, url_host="127.0.0.1", port=Port(8000)) for
 def test_a_request_goes_where_it_can_be_served_whenever_that_is_somewhere(
     policy: Policy, history: list[tuple[int, AdmissionEvent]]
 ) -> None:
-    for state, now in history_of(policy, history):
-        decision = decide(state, ASK, now)
-        stand = {backend.serial: standing(policy, backend, now) for backend in state.backends}
+    for known, now in history_of(policy, history):
+        decision, state = known.decide(ASK, now), known.state
+        both = zip(state.backends, known.in_flight(), strict=True)
+        stand = {backend.serial: standing(policy, backend, busy, now) for backend, busy in both}
         if isinstance(decision, Forward):
             assert stand[decision.serial] in ("alive", "probation")
             assert "alive" in stand.values() or stand[decision.serial] == "probation"
@@ -76,9 +78,9 @@ def test_a_request_goes_where_it_can_be_served_whenever_that_is_somewhere(
 
 
 @given(POLICIES, HISTORIES)
-def test_counts_are_never_negative_and_types_hold(policy: Policy, history: list[tuple[int, AdmissionEvent]]) -> None:
-    for state, _ in history_of(policy, history):
-        assert all(backend.in_flight >= 0 for backend in state.backends)
+def test_serials_are_never_used_twice_and_types_hold(policy: Policy, history: list[tuple[int, AdmissionEvent]]) -> None:
+    for known, _ in history_of(policy, history):
+        state = known.state
         assert len({backend.serial for backend in state.backends}) == len(state.backends)
         assert msgspec.json.decode(canonical_json(state), type=Admission) == state
 
@@ -87,8 +89,8 @@ def test_counts_are_never_negative_and_types_hold(policy: Policy, history: list[
 def test_what_is_out_stays_out_for_a_bounded_time(
     policy: Policy, history: list[tuple[int, AdmissionEvent]], serial: int
 ) -> None:
-    for state, now in history_of(policy, history):
-        for backend in state.backends:
+    for known, now in history_of(policy, history):
+        for backend in known.state.backends:
             if isinstance(backend.health, Out):
                 assert backend.health.until - now <= max(policy.longest_penalty_ms, policy.trial_ms)
 
@@ -102,28 +104,55 @@ def test_penalties_grow_and_are_bounded(one: int, more: int) -> None:
 
 @given(POLICIES, HISTORIES, SERIALS)
 def test_strangers_change_nothing(policy: Policy, history: list[tuple[int, AdmissionEvent]], serial: int) -> None:
-    state, now = history_of(policy, history)[-1]
-    stranger = state.next_serial + serial
+    known, now = history_of(policy, history)[-1]
+    stranger = known.state.next_serial + serial
     for event in (Started(serial=stranger), Finished(serial=stranger), Failed(serial=stranger, reason="x")):
-        assert observe(state, event, now) is state
+        assert known.learn(event, now).state is known.state
 
 
 @given(POLICIES, HISTORIES)
-def test_balanced_histories_leave_nothing_in_flight(policy: Policy, history: list[tuple[int, AdmissionEvent]]) -> None:
-    state, now = history_of(policy, history)[-1]
-    before = {backend.serial: backend.in_flight for backend in state.backends}
-    for _ in range(5):
-        decision = decide(state, ASK, now)
+def test_what_a_fit_backend_does_well_is_no_news(policy: Policy, history: list[tuple[int, AdmissionEvent]]) -> None:
+    for known, now in history_of(policy, history):
+        changing = unfit(known.state)
+        for backend in known.state.backends:
+            for event in (
+                Started(serial=backend.serial),
+                Answered(serial=backend.serial),
+                Finished(serial=backend.serial),
+            ):
+                if backend.serial not in changing:
+                    assert known.learn(event, now).state is known.state
+
+
+@given(POLICIES, HISTORIES, st.integers(0, 30_000))
+def test_a_rotation_holds_until_it_says(policy: Policy, history: list[tuple[int, AdmissionEvent]], later: int) -> None:
+    known, now = history_of(policy, history)[-1]
+    rotation = rotation_of(known.state, now)
+    then = min(MonotonicMs(now + later), MonotonicMs(rotation.until - 1))
+    assert rotation_of(known.state, then) == rotation
+    if rotation.until < now + 100_000:
+        assert rotation_of(known.state, rotation.until).until > rotation.until
+
+
+@given(POLICIES, HISTORIES, st.integers(0, 40))
+def test_a_request_goes_to_the_least_loaded(
+    policy: Policy, history: list[tuple[int, AdmissionEvent]], turn: int
+) -> None:
+    for known, now in history_of(policy, history):
+        decision = known._replace(turn=turn).decide(ASK, now)
         if isinstance(decision, Forward):
-            state = observe(state, Started(serial=decision.serial), now)
-            assert sum(backend.in_flight for backend in state.backends) == sum(before.values()) + 1
-            state = observe(state, Finished(serial=decision.serial), now)
-    assert {backend.serial: backend.in_flight for backend in state.backends} == before
+            rotation, busy = rotation_of(known.state, now), known.in_flight()
+            loads = [
+                count + waiting if count <= limit else None
+                for count, waiting, limit in zip(busy, rotation.waiting, rotation.limits, strict=True)
+            ]
+            assert loads[decision.place] == min(load for load in loads if load is not None)
+            assert known.state.backends[decision.place].serial == decision.serial
 
 
 @given(POLICIES, HISTORIES)
 def test_a_draining_endpoint_forwards_nothing(policy: Policy, history: list[tuple[int, AdmissionEvent]]) -> None:
-    state, now = history_of(policy, history)[-1]
-    drained = observe(state, DrainAsked(), now)
-    assert not isinstance(decide(drained, ASK, now), Forward)
-    assert len(seen(drained, now)) == len(state.backends)
+    known, now = history_of(policy, history)[-1]
+    drained = known.learn(DrainAsked(), now)
+    assert not isinstance(drained.decide(ASK, now), Forward)
+    assert len(drained.states(now)) == len(drained.state.backends)

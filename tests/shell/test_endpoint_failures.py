@@ -284,10 +284,10 @@ def test_a_client_that_leaves_cancels_its_request(begun: bool, plain_loop: bool)
         await world.until(lambda: len(server.requests) == 1)
         if begun:
             await reader.readuntil(b"hi")
-        assert world.endpoint.state.backends[0].in_flight == 1
+        assert world.endpoint.in_flight[0] == 1
         writer.close()
         await world.until(lambda: server.left > 0)
-        await world.until(lambda: world.endpoint.state.backends[0].in_flight == 0)
+        await world.until(lambda: world.endpoint.in_flight[0] == 0)
 
     world = run(story, server, plain_loop=plain_loop)
     assert world.endpoint.counters.requests == {(499, "client gone"): 1}
@@ -311,7 +311,7 @@ def test_a_client_that_leaves_while_a_connection_is_made_leaves_nothing_behind()
         await world.until(lambda: world.endpoint.exchanges == 1)
         writer.close()
         await world.until(lambda: world.endpoint.exchanges == 0)
-        assert world.endpoint.state.backends[0].in_flight == 0
+        assert world.endpoint.in_flight[0] == 0
 
     run(story)
     for holder in (full_backlog, *fillers):
