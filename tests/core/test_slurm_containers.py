@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+from core.layout import AttemptPaths
 from core.plan.contained import container_of, pyxis_problems
+from core.plan.job_steps import StepSite, facts_step
 from core.plan.model import RunPlan
 from core.problem import PyxisMissing
 from core.slurm.containers import Apptainer, Mount, Pyxis, contained_command, container_options, outer_environment
 from core.slurm.plugins import offers_pyxis
+from core.slurm.srun import serve_srun
+from core.units import NodeName
 from tests.core.plan_cases import planned
 
 FACTS = Path(__file__).parents[1] / "facts" / "slurm"
@@ -52,6 +56,25 @@ def test_the_folder_of_the_run_is_mounted_unless_it_is_seen_for_writing_already(
     assert own in container("pyxis", {"source": "/other", "target": "/scratch"}).mounts
     shadowed: dict[str, object] = {"source": "/scratch/runs", "target": "/scratch/runs", "read_only": True}
     assert own in container("pyxis", scratch, shadowed).mounts
+
+
+def test_facts_are_asked_in_the_image_and_a_node_that_fails_does_not_end_the_others() -> None:
+    site = StepSite(
+        job_id="4711",
+        plan=plan("pyxis"),
+        bundle="/run/b.zip",
+        python="/venv/bin/python",
+        run_root="/scratch/runs/r1",
+        attempt=AttemptPaths(root="/scratch/runs/r1/a"),
+        gpus_per_node=8,
+    )
+    argv = serve_srun(facts_step(site, "/r.json", (NodeName("n01"), NodeName("n02")), "/images/v.img", 2)).argv
+    assert {"--kill-on-bad-exit=0", "--container-image=/images/v.img", "--container-name=dd-slurm-4711-facts.2"} <= {
+        *argv
+    }
+    native = serve_srun(facts_step(site, "/r.json", (NodeName("n01"),), None, 1)).argv
+    assert not [word for word in native if "container" in word]
+    assert "/venv/bin/python" in native
 
 
 def test_pyxis_is_known_by_its_option_not_by_slurms_own_containers() -> None:
