@@ -34,8 +34,9 @@ class TakeOver(msgspec.Struct, frozen=True, kw_only=True):
 def taken_over(plan: RunPlan, earlier: Sequence[Earlier], retried: Asked | None = None) -> TakeOver | None:
     """The newest output that may be gone on with; None to begin anew.
 
-    ``invocation.resume`` decides, or what a retry asked for in its place: `retried`. When it says never, ``on_time_limit.resume: auto`` still goes on after attempts that
-    were interrupted or killed: nothing was wrong with what they had made.
+    ``invocation.resume`` decides, or what a retry asked for in its place: `retried`. When nobody asked and it says
+    never, ``on_time_limit.resume: auto`` still goes on after attempts that were interrupted or killed: nothing was
+    wrong with what they had made.
     """
     left = max((one for one in earlier if one.has_output), key=lambda one: one.number, default=None)
     if left is None or left.state == "COMPLETED":

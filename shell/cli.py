@@ -129,6 +129,19 @@ def retry(
     raise typer.Exit(retry_shards(run, asked, dry_run, as_json))
 
 
+@app.command()
+def merge(
+    run: RunFolder,
+    output: Annotated[str, typer.Option(help="a new folder for the dataset")],
+    partial: Annotated[bool, typer.Option("--partial", help="merge what there is, though shards are missing")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check the results of all shards and write them as one dataset."""
+    from shell.merge_command import merge as merge_shards
+
+    raise typer.Exit(merge_shards(run, output, partial, as_json))
+
+
 def _has_folder() -> bool:
     try:
         os.getcwd()

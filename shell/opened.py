@@ -7,7 +7,7 @@ import msgspec
 from returns.result import Success
 
 from core.layout import RunPaths
-from core.outcome import Outcome, refuse
+from core.outcome import Outcome, refuse, unless
 from core.plan.model import RunPlan
 from core.problem import At, Unreadable
 from shell.runs import RunRecord, read_run
@@ -26,7 +26,14 @@ class Opened(NamedTuple):
 
 
 def open_run(folder: str) -> Outcome[Opened]:
-    """Errors: `Unreadable` for what is no run or of another version, `CommandMissing` for commands of Slurm."""
+    """Errors: those of `open_files`, and `CommandMissing` for commands of Slurm."""
+    return open_files(folder).bind(
+        lambda opened: unless(command_problems(opened.plan, opened.scheduler), opened),
+    )
+
+
+def open_files(folder: str) -> Outcome[Opened]:
+    """Where Slurm is not needed. Errors: `Unreadable` for what is no run or of another version."""
     root = os.path.abspath(folder)
     if not is_run_folder(root):
         reason = "this folder is no run: there is no run.json and plan.json that you may read"
@@ -35,11 +42,7 @@ def open_run(folder: str) -> Outcome[Opened]:
         record, plan = read_run(root)
     except (OSError, msgspec.MsgspecError) as error:
         return refuse(unreadable(root, error))
-    scheduler = Scheduler(plan.site.slurm_bin)
-    problems = tuple(command_problems(plan, scheduler))
-    if problems:
-        return refuse(*problems)
-    return Success(Opened(RunPaths(root=root), record, plan, scheduler))
+    return Success(Opened(RunPaths(root=root), record, plan, Scheduler(plan.site.slurm_bin)))
 
 
 def unreadable(root: str, error: Exception) -> Unreadable:

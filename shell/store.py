@@ -21,7 +21,7 @@ def write_atomic(path: str, content: bytes) -> None:
     """Replace the file as a whole."""
     with _temporary(path, content) as temporary:
         os.replace(temporary, path)
-    _sync_folder(os.path.dirname(path))
+    sync_folder(os.path.dirname(path))
 
 
 def create_once(path: str, content: bytes) -> bool:
@@ -32,7 +32,7 @@ def create_once(path: str, content: bytes) -> bool:
             won = True
         except FileExistsError:
             won = _same_file(temporary, path)
-    _sync_folder(os.path.dirname(path))
+    sync_folder(os.path.dirname(path))
     return won
 
 
@@ -81,7 +81,8 @@ def _write_new(path: str, content: bytes) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(path: str) -> None:
+def sync_folder(path: str) -> None:
+    """What was made, renamed or removed in the folder is so on disk."""
     descriptor = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,3 +1,4 @@
+from typing import Any
 from pyarrow import Schema
 
 class FileMetaData:
@@ -5,3 +6,5 @@ class FileMetaData:
 
 def read_metadata(where: str) -> FileMetaData: ...
 def read_schema(where: str) -> Schema: ...
+
+def __getattr__(name: str) -> Any: ...
