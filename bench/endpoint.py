@@ -7,6 +7,7 @@ turns, and each figure is the median of `--rounds`.
 
 import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -45,7 +46,14 @@ class Site(NamedTuple):
 def load(site: Site, running: Running, kind: str, *figures: object) -> Row:
     """One load of our own clients; what they found."""
     words = (kind, running.port, TOKEN, *figures)
-    argv = ("taskset", "-c", str(site.load_core), sys.executable, str(ROOT / "bench/endpoint_load.py"), *map(str, words))
+    argv = (
+        "taskset",
+        "-c",
+        str(site.load_core),
+        sys.executable,
+        str(ROOT / "bench/endpoint_load.py"),
+        *map(str, words),
+    )
     return json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
 
 
@@ -58,13 +66,29 @@ def small(site: Site, running: Running, connections: int) -> Row:
         found = _wrk(site, running, connections)
     spent = running.cpu_s() - before
     rate = found["requests"] / found["seconds"]
-    return {"requests/s": rate, "CPU us": 1e6 * spent / found["requests"], "p50 ms": found["p50_ms"], "bad": found["bad"]}
+    return {
+        "requests/s": rate,
+        "CPU us": 1e6 * spent / found["requests"],
+        "p50 ms": found["p50_ms"],
+        "bad": found["bad"],
+    }
 
 
 def _wrk(site: Site, running: Running, connections: int) -> Row:
     url = f"http://127.0.0.1:{running.port}/v1/chat/completions"
     argv = (
-        *("taskset", "-c", str(site.load_core), site.wrk, "-t", "1", "-c", str(connections), "-d", f"{site.seconds:.0f}s"),
+        *(
+            "taskset",
+            "-c",
+            str(site.load_core),
+            site.wrk,
+            "-t",
+            "1",
+            "-c",
+            str(connections),
+            "-d",
+            f"{site.seconds:.0f}s",
+        ),
         *("--latency", "-s", str(ROOT / "bench/endpoint.lua"), url, TOKEN),
     )
     said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
@@ -101,7 +125,14 @@ def held(site: Site, running: Running, connections: int) -> Row:
     """Many streams that say next to nothing."""
     before = running.memory_kib()
     words = ("hold", running.port, TOKEN, connections)
-    argv = ("taskset", "-c", str(site.load_core), sys.executable, str(ROOT / "bench/endpoint_load.py"), *map(str, words))
+    argv = (
+        "taskset",
+        "-c",
+        str(site.load_core),
+        sys.executable,
+        str(ROOT / "bench/endpoint_load.py"),
+        *map(str, words),
+    )
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         found = json.loads(process.stdout.readline())
@@ -132,7 +163,9 @@ class Case(NamedTuple):
 
 def cases(quick: bool) -> tuple[Case, ...]:
     """What is measured; `quick` is for tests of the benchmark."""
-    counts, chunks, open_streams, requests = ((2,), (2, 5, 10), 20, 2) if quick else ((1, 32, 256), (200, 150, 20), 4000, 64)
+    counts, chunks, open_streams, requests = (
+        ((2,), (2, 5, 10), 20, 2) if quick else ((1, 32, 256), (200, 150, 20), 4000, 64)
+    )
     return (
         *(Case(f"small, {n} connections", lambda site, one, n=n: small(site, one, n)) for n in counts),
         Case(f"{chunks[0]} streams, a chunk every {chunks[2]} ms", lambda site, one: streams(site, one, *chunks)),
@@ -141,7 +174,9 @@ def cases(quick: bool) -> tuple[Case, ...]:
     )
 
 
-def measure(chosen: Sequence[Case], those: Sequence[Contender], site: Site, rounds: int, core: int) -> dict[str, dict[str, Row]]:
+def measure(
+    chosen: Sequence[Case], those: Sequence[Contender], site: Site, rounds: int, core: int
+) -> dict[str, dict[str, Row]]:
     """Per case and contender the medians."""
     table: dict[str, dict[str, Row]] = {}
     with tempfile.TemporaryDirectory() as folder, servers(8, site.load_core) as ports:
@@ -184,7 +219,12 @@ def _table(title: str, rows: dict[str, Row]) -> str:
     names = list(next(iter(rows.values())))
     better = ["CPU us", "CPU us/chunk", "CPU us/MiB", "KiB each"]
     measured = next(name for name in names if name in better)
-    lines = [f"### {title}", "", f"| | {' | '.join(names)} | its {measured} / ours |", "|---|" + "--:|" * (len(names) + 1)]
+    lines = [
+        f"### {title}",
+        "",
+        f"| | {' | '.join(names)} | its {measured} / ours |",
+        "|---|" + "--:|" * (len(names) + 1),
+    ]
     for name, row in rows.items():
         ratio = row[measured] / rows["ours"][measured]
         lines.append(f"| {name} | {' | '.join(_figure(row[figure]) for figure in names)} | {ratio:.2f} |")
@@ -192,6 +232,8 @@ def _table(title: str, rows: dict[str, Row]) -> str:
 
 
 def _figure(value: float) -> str:
+    if math.isnan(value):
+        return "none"
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.2f}"
 
 

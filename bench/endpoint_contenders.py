@@ -22,7 +22,8 @@ http {{ access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folde
 uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 100000000; client_max_body_size 0;
 upstream all {{ least_conn; {servers} keepalive 512; keepalive_requests 100000000; }}
 server {{ listen 127.0.0.1:{port}; location = /health {{ return 200; }}
-location / {{ proxy_pass http://all; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }} }} }}
+location / {{ proxy_pass http://all; proxy_http_version 1.1; proxy_set_header Connection "";
+proxy_buffering off; }} }} }}
 """
 _HAPROXY = """global
   nbthread 1

@@ -7,6 +7,7 @@
 """
 
 import asyncio
+import contextlib
 import json
 import re
 import resource
@@ -28,14 +29,19 @@ def request(port, token, path, body):
     ) + body
 
 
-SMALL_BODY = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
+def small_body(number=0):
+    """Of one of 64 lengths."""
+    return b'{"model":"m","messages":[{"role":"user","content":"hello%b"}]}' % (b"o" * (7 * (number % 64)))
+
+
+SMALL_BODY = small_body()
 
 
 class Asker(asyncio.Protocol):
-    """Sends `raw` again and again until `load` says that it is enough."""
+    """Sends one of `raws` after the other until `load` says that it is enough."""
 
-    def __init__(self, load, raw):
-        self.load, self.raw, self.answer = load, raw, b""
+    def __init__(self, load, raws):
+        self.load, self.raws, self.answer = load, raws, b""
 
     def connection_made(self, transport):
         self.transport = transport
@@ -44,7 +50,7 @@ class Asker(asyncio.Protocol):
     def ask(self):
         if self.load.more():
             self.sent_at = time.perf_counter()
-            self.transport.write(self.raw)
+            self.transport.write(self.raws[self.load.left % len(self.raws)])
 
     def data_received(self, data):
         self.answer += data
@@ -83,16 +89,14 @@ class Load:
             self.done.set()
 
 
-async def ask(port, raw, connections, requests, seconds):
+async def ask(port, raws, connections, requests, seconds):
     """Until so many requests are answered, or so many seconds are over."""
     load, loop = Load(requests), asyncio.get_running_loop()
     begun = time.perf_counter()
     for _ in range(connections):
-        await loop.create_connection(lambda: Asker(load, raw), "127.0.0.1", port)
-    try:
+        await loop.create_connection(lambda: Asker(load, raws), "127.0.0.1", port)
+    with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(load.done.wait(), seconds)
-    except TimeoutError:
-        pass
     spent = time.perf_counter() - begun
     ms = 1000 * sorted(load.seconds)[len(load.seconds) // 2] if load.seconds else None
     return {"requests": len(load.seconds), "seconds": spent, "bad": load.bad, "lost": load.lost, "p50_ms": ms}
@@ -178,12 +182,12 @@ async def hold(port, token, connections):
 async def main(kind, port, token, *figures):
     """One kind of load."""
     if kind == "small":
-        raw = request(port, token, b"/v1/chat/completions", SMALL_BODY)
-        print(json.dumps(await ask(port, raw, int(figures[0]), 1 << 40, float(figures[1]))))
+        raws = [request(port, token, b"/v1/chat/completions", small_body(number)) for number in range(64)]
+        print(json.dumps(await ask(port, raws, int(figures[0]), 1 << 40, float(figures[1]))))
     elif kind == "bodies":
         connections, requests, size = map(int, figures)
         raw = request(port, token, b"/v1/chat/completions", b"x" * size)
-        print(json.dumps(await ask(port, raw, connections, requests, _PATIENCE_S)))
+        print(json.dumps(await ask(port, [raw], connections, requests, _PATIENCE_S)))
     elif kind == "streams":
         print(json.dumps(await streams(port, token, *map(int, figures))))
     else:

@@ -1,24 +1,30 @@
 """Servers that cost little, for measuring what stands before them: ``endpoint_server.py PORT...``, all in one process.
 
 ``/stream/COUNT/GAP_MS`` answers with that many chunks, one every GAP_MS; each says when it was sent (nanoseconds of the
-monotonic clock, in hexadecimal). ``/hold`` answers with one chunk and then nothing more. All else gets 186 bytes.
+monotonic clock, in hexadecimal). ``/hold`` answers with one chunk and then nothing more. All else gets one of 128 short
+answers: their lengths differ and their date is right, so that nobody is quick who remembers the last one.
 """
 
 import asyncio
 import resource
 import sys
 import time
+from email.utils import formatdate
 
 import uvloop
 
-_BODY = b'{"ok":true,"text":"' + b"x" * 165 + b'"}'
-_ANSWER = b"HTTP/1.1 200 OK\r\ndate: now\r\nserver: uvicorn\r\ncontent-type: application/json\r\n"
-_SMALL = _ANSWER + b"content-length: %d\r\n\r\n" % len(_BODY) + _BODY
+_ANSWER = (
+    b"HTTP/1.1 200 OK\r\ndate: %b\r\nserver: uvicorn\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+)
+_BODIES = tuple(b'{"ok":true,"text":"' + b"x" * size + b'"}' for size in range(100, 228))
 _STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 class Server(asyncio.Protocol):
     """One connection: no request before the answer to the last one."""
+
+    answered = 0
+    date = b""
 
     def __init__(self, loop):
         self.loop = loop
@@ -54,7 +60,9 @@ class Server(asyncio.Protocol):
         elif self.path == b"/hold":
             self.transport.write(_STREAM + b"5\r\nhello\r\n")
         else:
-            self.transport.write(_SMALL)
+            Server.answered += 1
+            body = _BODIES[Server.answered % len(_BODIES)]
+            self.transport.write(_ANSWER % (Server.date, len(body), body))
 
     def stream(self, count, gap, due):
         """Chunks at fixed times, so that a late one does not delay all that follow."""
@@ -73,7 +81,9 @@ async def main(ports):
     for port in ports:
         await loop.create_server(lambda: Server(loop), "127.0.0.1", port, backlog=4096)
     print("ready", flush=True)
-    await asyncio.Event().wait()
+    while True:
+        Server.date = formatdate(usegmt=True).encode()
+        await asyncio.sleep(1)
 
 
 if __name__ == "__main__":
