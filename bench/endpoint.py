@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,7 +55,8 @@ def load(site: Site, running: Running, kind: str, *figures: object) -> Row:
         str(ROOT / "bench/endpoint_load.py"),
         *map(str, words),
     )
-    return json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    found: Row = json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    return found
 
 
 def small(site: Site, running: Running, connections: int) -> Row:
@@ -63,7 +65,7 @@ def small(site: Site, running: Running, connections: int) -> Row:
     if site.wrk is None:
         found = load(site, running, "small", connections, site.seconds)
     else:
-        found = _wrk(site, running, connections)
+        found = _wrk(site.wrk, site, running, connections)
     spent = running.cpu_s() - before
     rate = found["requests"] / found["seconds"]
     return {
@@ -74,14 +76,14 @@ def small(site: Site, running: Running, connections: int) -> Row:
     }
 
 
-def _wrk(site: Site, running: Running, connections: int) -> Row:
+def _wrk(wrk: str, site: Site, running: Running, connections: int) -> Row:
     url = f"http://127.0.0.1:{running.port}/v1/chat/completions"
     argv = (
         *(
             "taskset",
             "-c",
             str(site.load_core),
-            site.wrk,
+            wrk,
             "-t",
             "1",
             "-c",
@@ -167,7 +169,7 @@ def cases(quick: bool) -> tuple[Case, ...]:
         ((2,), (2, 5, 10), 20, 2) if quick else ((1, 32, 256), (200, 150, 20), 4000, 64)
     )
     return (
-        *(Case(f"small, {n} connections", lambda site, one, n=n: small(site, one, n)) for n in counts),
+        *(Case(f"small, {n} connections", partial(small, connections=n)) for n in counts),
         Case(f"{chunks[0]} streams, a chunk every {chunks[2]} ms", lambda site, one: streams(site, one, *chunks)),
         Case(f"{open_streams} open streams", lambda site, one: held(site, one, open_streams), 1),
         Case("bodies of 8 MiB, 8 at a time", lambda site, one: bodies(site, one, 8, requests, 8 * MIB), 1),

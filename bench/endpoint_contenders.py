@@ -1,5 +1,6 @@
 """What stands before the same servers in `bench.endpoint`: ours, its rivals, and the bare relay that is the floor."""
 
+import argparse
 import json
 import os
 import shutil
@@ -94,14 +95,14 @@ def _our_spec(folder: Path, port: int, access_log: str | None) -> str:
     return _write(folder / "endpoint.json", json.dumps({**spec, **files, "access_log": access_log}))
 
 
-def add_contender_options(parser) -> None:
+def add_contender_options(parser: argparse.ArgumentParser) -> None:
     """Where the rivals are; those that are not found are left out."""
     add_peer_option(parser)
     for name in ("nginx", "haproxy", "vllm-router"):
         parser.add_argument(f"--{name}", default=shutil.which(name), metavar="PROGRAM")
 
 
-def contenders(options) -> tuple[Contender, ...]:
+def contenders(options: argparse.Namespace) -> tuple[Contender, ...]:
     """Those that there are."""
     peer = find_peer(options.peer)
     programs = {
@@ -119,7 +120,7 @@ def contenders(options) -> tuple[Contender, ...]:
 class Running(NamedTuple):
     """A process that serves, and what it uses."""
 
-    process: subprocess.Popen
+    process: subprocess.Popen[bytes]
     port: int
 
     def _pids(self) -> list[int]:
@@ -172,14 +173,15 @@ def started(contender: Contender, folder: Path, servers: Sequence[int], core: in
     """The contender, serving on one core."""
     folder.mkdir(parents=True, exist_ok=True)
     (port,) = free_ports(1)
-    process = subprocess.Popen(
-        ("taskset", "-c", str(core), *contender.argv(folder, port, servers)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=(folder / "stderr").open("w"),
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": ""},
-    )
+    with (folder / "stderr").open("w") as complaints:
+        process = subprocess.Popen(
+            ("taskset", "-c", str(core), *contender.argv(folder, port, servers)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=complaints,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": ""},
+        )
     try:
         if contender.name.startswith("ours"):
             _give_servers(process, servers)
@@ -192,14 +194,14 @@ def started(contender: Contender, folder: Path, servers: Sequence[int], core: in
         process.wait(20)
 
 
-def _give_servers(process: subprocess.Popen, servers: Sequence[int]) -> None:
+def _give_servers(process: subprocess.Popen[bytes], servers: Sequence[int]) -> None:
     addresses = [{"id": f"s-{port}", "url_host": "127.0.0.1", "port": port} for port in servers]
     assert process.stdin is not None
     process.stdin.write(json.dumps({"kind": "backends", "backends": addresses}).encode() + b"\n")
     process.stdin.flush()
 
 
-def _wait_until_it_serves(process: subprocess.Popen, port: int) -> None:
+def _wait_until_it_serves(process: subprocess.Popen[bytes], port: int) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:

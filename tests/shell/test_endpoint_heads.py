@@ -61,6 +61,14 @@ def test_the_order_in_which_answers_come_changes_nothing(raws: list[bytes]) -> N
             assert heads.read(raw) == anew
 
 
+@pytest.mark.parametrize("digits", [b"", b"#", b"0x5", b"+5", b"5 5"])
+def test_a_head_without_a_length_is_not_taken_for_one_that_has_one(digits: bytes) -> None:
+    heads = RequestHeads(CREDENTIALS)
+    for length in (b"5", b"0"):
+        assert not isinstance(heads.read(a_head(b"POST / HTTP/1.1", [b"Content-Length: " + length])), HeadFault)
+    assert isinstance(heads.read(a_head(b"POST / HTTP/1.1", [b"Content-Length: " + digits])), HeadFault)
+
+
 def test_a_head_costs_memory_once_whatever_the_lengths_and_memory_is_bounded() -> None:
     heads = RequestHeads(CREDENTIALS)
     for length in range(3_000):
