@@ -202,9 +202,21 @@ def test_json_keeps_the_order_of_the_author() -> None:
 
 
 @pytest.mark.parametrize("kind", [RunConfig, ProfileCatalog])
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_documents_of_the_right_form_go_round(kind: type[RunConfig | ProfileCatalog], data: st.DataObject) -> None:
+    goes_round(kind, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [RunConfig, ProfileCatalog])
+@settings(max_examples=100)
+@given(data=st.data())
+def test_many_more_documents_go_round(kind: type[RunConfig | ProfileCatalog], data: st.DataObject) -> None:
+    goes_round(kind, data)
+
+
+def goes_round(kind: type[RunConfig | ProfileCatalog], data: st.DataObject) -> None:
     document = data.draw(documents(inspect.type_info(kind)))
     first = shape("a.json", parse("a.json", json.dumps(document).encode()).root, kind)
     assert first.problems == ()

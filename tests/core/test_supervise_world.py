@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TypeAlias, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -171,8 +172,19 @@ class World:
 
 
 @given(plans(), st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 def test_every_run_comes_to_an_end(plan: SupervisePlan, data: st.DataObject) -> None:
+    comes_to_an_end(plan, data)
+
+
+@pytest.mark.slow
+@given(plans(), st.data())
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+def test_many_more_runs_come_to_an_end(plan: SupervisePlan, data: st.DataObject) -> None:
+    comes_to_an_end(plan, data)
+
+
+def comes_to_an_end(plan: SupervisePlan, data: st.DataObject) -> None:
     verdict = World(plan, data, kind=False).live()
     assert isinstance(verdict, Completed | ClientFailed | NotJudged | ServersFailed | EndpointFailed)
 
