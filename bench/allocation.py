@@ -11,6 +11,7 @@ import json
 import os
 import statistics
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -187,6 +188,19 @@ def submit_peer(site: Site, python: str) -> Submitted:
     return Submitted(str(said["job"]), check)
 
 
+def await_free_ports(cluster: Cluster) -> None:
+    """Until no connection of an earlier run remains: for that minute the peer takes its fixed ports for taken."""
+    deadline = time.monotonic() + 90
+    while any(_remains(cluster.init(node)) for node in NODES) and time.monotonic() < deadline:
+        time.sleep(1)
+
+
+def _remains(process: int) -> list[str]:
+    """Connections in TIME_WAIT of the network that a process is in."""
+    lines = Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]
+    return [line for line in lines if line.split()[3] == "06"]
+
+
 def measure(cluster: Cluster, submit: Callable[[Site], Submitted]) -> Cost:
     """One allocation."""
     site = Site(cluster)
@@ -197,7 +211,8 @@ def measure(cluster: Cluster, submit: Callable[[Site], Submitted]) -> Cost:
         wall_ns = batch.ended_ns() - batch.begun_ns
         state = cluster.wait(submitted.job, timeout_s=60)
         if state != "COMPLETED":
-            raise ValueError(f"job {submitted.job} is {state}, see {site.folder}")
+            said = "\n".join(path.read_text() for path in site.workspace.rglob("*.err"))
+            raise ValueError(f"job {submitted.job} is {state}: {said}")
         cluster.wait_idle()
         submitted.check()
         programs = meter.programs() - programs_before
@@ -265,6 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for _ in range(options.repetitions):
             ours.append(measure(cluster, submit_ours))
             if peer:
+                await_free_ports(cluster)
                 theirs.append(measure(cluster, lambda site: submit_peer(site, peer)))
     print(table(median(ours), median(theirs) if theirs else None))
 
