@@ -64,3 +64,15 @@ def test_an_open_stream_takes_little_memory(tmp_path: Path) -> None:
         found = endpoint.held(site, running, 1_000)
     assert found["begun"] == 1_000
     assert found["KiB each"] < 40
+
+
+@pytest.mark.slow
+def test_large_bodies_pass_through_little_memory(tmp_path: Path) -> None:
+    site = endpoint.Site(None, 0, 1)
+    with (
+        endpoint.servers(2, 0) as ports,
+        started(Contender("ours", sys.executable), tmp_path, ports, 0) as running,
+    ):
+        found = endpoint.bodies(site, running, 8, 16, 8 * endpoint.MIB)
+    assert found["bad"] == 0
+    assert found["peak MiB"] < 40

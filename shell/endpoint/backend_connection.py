@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from shell.endpoint.pool import Pool
 
 _HEAD_LIMIT = 65_536
+_WRITE_AHEAD = 1 << 19
 _ENDLESS = 1 << 62
 _ANYTHING = select.POLLIN | select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
@@ -77,6 +78,11 @@ class BackendConnection(asyncio.Protocol):
         self.written += len(data)
         if not self.transport.is_closing():
             self.transport.write(data)
+
+    @property
+    def is_behind(self) -> bool:
+        """The server does not keep up. uvloop writes at the end of a turn of its loop, in which it may read 8 MiB."""
+        return self.write_paused or self.transport.get_write_buffer_size() > _WRITE_AHEAD
 
     def let_read(self, wanted: bool) -> None:
         """Stop or go on reading the answer, as the client keeps up."""
@@ -211,15 +217,15 @@ class BackendConnection(asyncio.Protocol):
         return True
 
     def _end_if_complete(self) -> None:
-        if self.sink.ends and self.parser is not None:
+        if self.sink.ends:
             self._end(reusable=True)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
     def _end(self, reusable: bool) -> None:
         exchange, answer = self.exchange, self.answer
-        if exchange is None or answer is None:
-            return  # what was held back came to too much in the meantime
+        assert exchange is not None
+        assert answer is not None
         self.exchange = self.answer = self.parser = None
         self.used = True
         if reusable and answer.keep_alive and exchange.request_sent and not self.transport.is_closing():

@@ -91,7 +91,7 @@ class ClientConnection(ClientOutput):
         if not head.is_plain or len(data) != end + length or (limit is not None and length > limit):
             return False
         self.head, self.body, self.state = head, None, "answer"
-        self.close_after = self.expecting = False
+        self.close_after = False
         exchange = self._new_exchange(head, head.forward(length) + data[end:])
         exchange.kept_size, exchange.request_sent = length, True
         exchange.route()
@@ -188,6 +188,8 @@ class ClientConnection(ClientOutput):
         if wanted != self.reading and not self.transport.is_closing():
             self.reading = wanted
             (self.transport.resume_reading if wanted else self.transport.pause_reading)()
+            if behind:
+                self.endpoint.loop.call_soon(self.update_reading)  # for what is not written yet, nobody says when it is
 
     def sweep(self, now: float) -> None:
         """End what has taken too long: a head that does not come, a client that does not close."""
