@@ -86,7 +86,7 @@ def _submit(root: str, scheduler: Scheduler, as_json: bool) -> int:
         return EX_TEMPFAIL
     if not is_successful(submitted):
         return refuse(submitted.failure(), as_json)
-    said = _said(root, scheduler, *submitted.unwrap())
+    said = submission_said(root, scheduler, *submitted.unwrap())
     if as_json:
         sys.stdout.write(canonical_json(said).decode())
     else:
@@ -94,7 +94,8 @@ def _submit(root: str, scheduler: Scheduler, as_json: bool) -> int:
     return said.exit_code
 
 
-def _said(root: str, scheduler: Scheduler, number: int, end: s.End) -> SubmissionSaid:
+def submission_said(root: str, scheduler: Scheduler, number: int, end: s.End) -> SubmissionSaid:
+    """How submission `number` ended, in words."""
     paths = RunPaths(root=root).submission(number)
     told, job = tell(end, root, paths.logs), _job(end)
     return SubmissionSaid(

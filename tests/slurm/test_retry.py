@@ -31,7 +31,7 @@ def test_cancel_then_retry_goes_on_with_what_there_is(cluster: Cluster) -> None:
         array_tasks={"count": 2},
     )
     slow = json.dumps({"ttft_ms": 700})
-    job = run.submit({"ttft_ms": 700})
+    job = run.submit({"ttft_ms": 4000})
     progress = job.attempt(1) / "progress.json"
     until(lambda: progress.exists() and json.loads(progress.read_text())["records_done"] > 0, "the first records")
     code, said = call(job, "retry", "--dry-run")
