@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -24,14 +25,20 @@ SITE = {"schema_version": 1, "workspace_root": "/unused", "gpus_per_node": 1, "c
 class Rehearsal:
     """The command in a session of its own, with two shards whose programs wait at a gate."""
 
-    def __init__(self, folder: Path, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        command: Sequence[str] = COMMAND,
+        options: Sequence[str] = (),
+        changes: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.folder, self.mark = folder, os.urandom(8).hex()
         (folder / "profiles.json").write_text(json.dumps({"schema_version": 1, "clusters": {"here": SITE}}))
-        (folder / "run.json").write_text(json.dumps(authored({}) | {"array_tasks": {"count": 2}}))
-        (folder / "gate").mkdir()
+        (folder / "run.json").write_text(json.dumps(authored(changes) | {"array_tasks": {"count": 2}}))
+        (folder / "gate").mkdir(exist_ok=True)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "DD_SLURM"))}
         settings = {MARK: self.mark, "LOCAL_TEST_GATE": str(folder / "gate"), "PYTHONPATH": str(REPOSITORY)}
-        words = ["rehearse", "run.json", "--profile-file", "profiles.json", "--workspace", "work", "--json"]
+        words = ["rehearse", "run.json", "--profile-file", "profiles.json", "--workspace", "work", "--json", *options]
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -104,3 +111,18 @@ def test_modules_of_the_user_are_not_taken_for_others(folder: Path) -> None:
     rehearsal = Rehearsal(folder)
     (folder / "gate" / "open").touch()
     assert rehearsal.ended()[0] == 0, rehearsal.log.read_text()
+
+
+def test_real_servers_are_those_of_the_run_file_and_are_judged(folder: Path) -> None:
+    vllm = folder / "vllm"
+    vllm.write_text(f'#!/bin/sh\necho "$0" "$@" >> {folder}/started\nexec {sys.executable} -m shell.simulate "$@"\n')
+    vllm.chmod(0o755)
+    changes = {"model": str(folder / "model"), "server": {"executable": str(vllm)}}
+    refused = Rehearsal(folder, options=("--real-servers",), changes=changes)
+    assert refused.ended()[0] == 78
+    assert f"{folder}/model" in refused.log.read_text()
+    (folder / "model").mkdir()
+    (folder / "gate" / "open").touch()
+    rehearsal = Rehearsal(folder, options=("--real-servers",), changes=changes)
+    assert rehearsal.ended()[0] == 0, rehearsal.log.read_text()
+    assert f"{vllm} serve {folder}/model " in (folder / "started").read_text()
