@@ -24,7 +24,7 @@ from core.supervise.effects import (
     StartServer,
     WakeAt,
 )
-from core.supervise.events import Event, ResultChecked, StopAsked, TimeLimitNear, TimerFired
+from core.supervise.events import Event, ResultChecked, TimerFired
 from core.supervise.plan import DeploymentRule, SupervisePlan
 from core.supervise.state import (
     Booting,
@@ -47,7 +47,7 @@ from core.supervise.state import (
 )
 from core.supervise.step import begin, step
 from core.supervise.story import tell
-from core.supervise.verdict import Completed, Verdict
+from core.supervise.verdict import Completed, NotJudged, Verdict
 from core.units import MonotonicMs
 from tests.core.supervise_plans import STRANGER, histories
 
@@ -281,16 +281,16 @@ def law_every_end_is_told_once(history: History) -> None:
 def law_a_result_that_is_looked_at_is_not_lost_to_servers(history: History) -> None:
     for before, event, after, _ in turns(history):
         if isinstance(before.client, Judging) and isinstance(before.phase, Running):
-            asked = isinstance(event, StopAsked | TimeLimitNear)
-            in_time = before.client.hurry is None or event.at < before.client.hurry.until
+            hurry = before.client.hurry
+            hurried = hurry is not None and event.at >= hurry.until
             if isinstance(event, ResultChecked):
                 complete = before.client.code == 0 and not event.reasons
                 assert (verdict_of(after) == Completed()) == complete, "whatever was asked for meanwhile"
-            elif asked or in_time or not isinstance(event, TimerFired):
-                assert isinstance(after.phase, Running)
+            elif isinstance(event, TimerFired) and (hurried or event.at >= before.client.deadline):
+                too_late = NotJudged(after_ms=history[0].judge_timeout_ms)
+                assert verdict_of(after) == (hurry.otherwise if hurry and hurried else too_late)
             else:
-                assert before.client.hurry is not None
-                assert verdict_of(after) == before.client.hurry.otherwise
+                assert isinstance(after.phase, Running)
         if isinstance(after.client, Judging) and after.client.hurry and isinstance(after.phase, Running):
             assert after.wake_at is not None
             assert after.wake_at <= after.client.hurry.until
