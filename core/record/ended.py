@@ -14,7 +14,7 @@ from core.slurm.job_state import cancelled_by, phase
 LOST_AFTER_MS = 300_000
 """Nothing of it in the queue, and no end in the accounting."""
 NEVER_STARTED_AFTER_MS = 60_000
-"""Not in the queue, and PENDING in the accounting: longer than that lags while its database is there."""
+"""Not in the queue, and without a start in the accounting, which is not late for so long while it answers."""
 RESULT_AFTER_MS = 120_000
 """A job that ended well whose result does not show: twice what NFS clients may answer from their cache."""
 
@@ -42,11 +42,13 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of it. `unaccounted` says why there is no accounting; None when there is.
 
     `shown` is how the queue shows it: for some minutes it still holds jobs that have ended. But a task of an array that
-    is cancelled while it waits vanishes at once (22.05), and accounting says PENDING until the whole array is over.
+    is cancelled while it waits vanishes at once (22.05), and accounting says PENDING until the whole array is over, or,
+    where it was submitted held, nothing at all. `array_known` says that other tasks of its array are seen.
     """
 
     task: Task
     shown: QueueRow | None
+    array_known: bool
     rows: tuple[AccountRow, ...]
     attempt: AttemptSeen | None
     absent_ms: int
@@ -137,6 +139,9 @@ def _last_word(attempt: AttemptSeen) -> str:
 
 
 def _wait_for_word(gone: Gone) -> ShardState:
+    if gone.unaccounted is None and gone.array_known and gone.attempt is None:
+        meanwhile = "accounting does not know it yet"
+        return _wait(gone, NEVER_STARTED_AFTER_MS, meanwhile, "cancelled", "cancelled while it waited", "")
     if gone.unaccounted is None:
         return _wait(gone, LOST_AFTER_MS, "accounting does not know it yet", "lost", _lost(gone), "")
     why = f"it has left the queue, and there is no accounting ({gone.unaccounted})"

@@ -50,6 +50,7 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
     cut: frozenset[str]
     accounting: Mapping[_Key, tuple[AccountRow, ...]]
     absences: Mapping[str, int]
+    arrays: frozenset[str]
 
 
 def reconcile(seen: Sightings) -> tuple[ShardStatus, ...]:
@@ -83,6 +84,9 @@ def _index(seen: Sightings) -> _Index:
         cut=frozenset(queue.cut),
         accounting=accounting,
         absences={absence.task: absence.for_ms for absence in seen.absences},
+        arrays=frozenset(
+            job for job, task in (*accounting, *((r.job_id, r.index) for r in queue.rows)) if task is not None
+        ),
     )
 
 
@@ -117,6 +121,7 @@ def _state(shard: ShardSeen, seen: Sightings, index: _Index) -> ShardState:
     gone = Gone(
         task=last,
         shown=index.queue.get((last.job.job_id, last.index)),
+        array_known=last.job.job_id in index.arrays,
         rows=rows,
         attempt=_attempt_of(last, rows, shard.attempts, seen.submissions),
         absent_ms=index.absences.get(last.name, 0),

@@ -57,6 +57,10 @@ CASES = [
     ("22.05 or only just started", "shards 2\nabsent 900_1 59\n"
      "accounting 900|900_[1%1]|PENDING|0:0|0:0|2026-01-01T00:00:00|Unknown|Unknown|None assigned\n"
      "queue 901|900|0|RUNNING|None|n1", ["running", "settling"]),
+    ("22.05 submitted held, cancelled while it waited", "shards 2\nabsent 900_1 60\n"
+     "queue 901|900|0|RUNNING|None|n1", ["running", "cancelled"]),
+    ("22.05 submitted held, but it had begun", "shards 2\nabsent 900_1 60\nattempt 1 1 902 RUNNING 0\n"
+     "queue 901|900|0|RUNNING|None|n1", ["running", "settling"]),
     ("cancelled a moment ago", "shards 2\nqueue 900|900|1|CANCELLED|JobArrayTaskLimit|\n"
      "queue 901|900|0|RUNNING|None|n1", ["running", "cancelled"]),
     ("failed a moment ago, accounting lags", ONE + "queue 901|900|0|FAILED|NonZeroExitCode|n1\n"
