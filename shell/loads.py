@@ -33,7 +33,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 def targets_of(bound: BoundPlan, step: Step, launch: int) -> tuple[Target, ...]:
     """The servers of a launch that have an API, in order."""
     deployment = next(d for d in bound.deployments if d.alias == step.alias)
-    lanes = (lane for replica in deployment.replicas if replica.index in step.replicas for lane in replica.lanes)
+    lanes = (lane for index in step.replicas for lane in deployment.replicas[index].lanes)
     serving = [(lane.slot, lane.role.http_port) for lane in lanes if isinstance(lane.role, Serving)]
     return tuple(
         Target(
