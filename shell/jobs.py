@@ -9,10 +9,11 @@ from returns.pipeline import is_successful
 from returns.result import Success
 
 from core.layout import AttemptPaths
-from core.outcome import Outcome, problems_of, refuse
+from core.outcome import Outcome, problems_of, refuse, unless
 from core.plan.contained import needs_pyxis, pyxis_problems
 from core.plan.job_steps import StepSite
 from core.plan.model import RunPlan
+from core.plan.sharing import sharing_problems
 from core.plan.topology import gpus_on_slots
 from core.problem import At, CommandFailed
 from core.report import counted
@@ -72,7 +73,8 @@ def slurm_job(root: str, record: RunRecord, plan: RunPlan) -> Outcome[Job]:
     lacking = tuple(pyxis_problems(plan, options.unwrap())) if is_successful(options) else ()
     if lacking:
         return refuse(*lacking)
-    return parse_allocation(os.environ, hostnames, version_output=said.unwrap()).map(
+    granted = parse_allocation(os.environ, hostnames, version_output=said.unwrap())
+    return granted.bind(lambda allocation: unless(sharing_problems(plan, allocation.slurm_version), allocation)).map(
         lambda allocation: _job_of(root, record, plan, allocation)
     )
 

@@ -12,11 +12,10 @@ Every option is said, because ``srun`` takes the others from its environment, an
 Source: srun(1) of 20.11 to 26.05 and observations on 22.05.8.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from core.problem import At, OwnedByPlanner, Problem, VersionUnfit, WrongCombination
 from core.slurm.containers import Container, contained_command, container_options
 from core.slurm.hostnames import compress_hostlist, in_natural_order
 from core.slurm.versions import NEWEST, SlurmVersion
@@ -24,17 +23,6 @@ from core.units import NodeName, StepName
 
 LONGEST_WORD = 128 * 1024 - 1
 """Linux refuses longer strings in argv and in the environment (MAX_ARG_STRLEN, the final NUL included)."""
-
-_OWNED = frozenset(
-    "--nodes --ntasks --ntasks-per-node --nodelist --overlap --exclusive --exact --mem --mem-per-cpu --mem-per-gpu "
-    "--cpus-per-task --gres --gpus --gpus-per-node --gpus-per-task --gpus-per-socket --export --export-file "
-    "--kill-on-bad-exit --no-kill --mpi --unbuffered --label --job-name --input --output --error --wait --immediate "
-    "--distribution --exclude --jobid --relative --multi-prog --pty --het-group --chdir --async --container "
-    "--container-image --container-name --container-mounts --container-env --container-workdir --container-mount-home "
-    "--no-container-mount-home --container-entrypoint --no-container-entrypoint --container-save".split()
-)
-_OWNED_LETTERS = frozenset("NnwcKuJiodexmErDXWIAl")
-_SHORT_AND_ALLOWED = frozenset({"-v", "-vv", "-Q"})
 
 
 class StepRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,41 +111,3 @@ def _behaviour(request: StepRequest) -> Iterator[str]:
     yield "--input=none"
     if request.output is not None:
         yield f"--output={request.output.replace('%', '%%')}"
-
-
-def extra_args_problems(extra_args: Sequence[str], at: At) -> Iterator[OwnedByPlanner]:
-    """Arguments of a profile that would undo what a step needs, for example ``--exclusive``."""
-    for index, word in enumerate(extra_args):
-        name = word.partition("=")[0]
-        short = word.startswith("-") and not word.startswith("--") and word not in _SHORT_AND_ALLOWED
-        # srun takes any unambiguous beginning of an option for the option.
-        if (
-            any(option.startswith(name) for option in _OWNED)
-            or (short and word[1:2] in _OWNED_LETTERS)
-            or not word.startswith("-")
-        ):
-            path = f"{at.path}[{index}]" if at.path else f"[{index}]"
-            yield OwnedByPlanner(at=At(source=at.source, path=path, line=at.line), name=name, instead=None)
-
-
-def step_problems(steps: Iterable[StepRequest], version: SlurmVersion | None, at: At) -> Iterator[Problem]:
-    """Whether these steps can run side by side for the whole job.
-
-    Two steps on one node need ``--overlap`` in both, which each of ours has; before 22.05 that shares CPUs only, so
-    that the second step with GPUs on a node would wait for ever for the first. A step that has no node, or one node
-    twice, cannot be asked for.
-    """
-    release = version or NEWEST
-    with_gpus: dict[NodeName, StepName] = {}
-    for step in steps:
-        if len(set(step.nodes)) != len(step.nodes) or not step.nodes:
-            yield WrongCombination(
-                at=at, found=f"step {step.name!r} has {len(step.nodes)} nodes", expected="at least one node, each once"
-            )
-        if not step.gpus_per_node or release.has("overlap-shares-gres"):
-            continue
-        other = next((with_gpus[node] for node in step.nodes if node in with_gpus), None)
-        if other is not None:
-            found = f"Slurm {release.text}, where steps {other!r} and {step.name!r} cannot share a node's GPUs"
-            yield VersionUnfit(at=at, found=found, expected="Slurm 22.05, or one GPU step per node")
-        with_gpus.update(dict.fromkeys(step.nodes, step.name))

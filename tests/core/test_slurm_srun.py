@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.problem import At
-from core.report import report
 from core.slurm.containers import (
     Apptainer,
     Container,
@@ -21,9 +20,7 @@ from core.slurm.hostnames import expand_hostlist
 from core.slurm.srun import (
     LONGEST_WORD,
     StepRequest,
-    extra_args_problems,
     serve_srun,
-    step_problems,
 )
 from core.slurm.versions import SlurmVersion, parse_slurm_version
 from core.units import NodeName, StepName
@@ -165,41 +162,6 @@ def test_the_three_spellings_use_both_ways() -> None:
     assert "--nodelist=gpu-[00001-10000]" in serve_srun(request).argv
     request = StepRequest(name=StepName("a"), nodes=long, command=("true",), host_list_file="/h", gpus_per_node=0)
     assert serve_srun(request).host_list is not None
-
-
-@pytest.mark.parametrize(
-    "argument",
-    [
-        "--exclusive",
-        "--overlap",
-        "--nodelist=c1",
-        "-w",
-        "-wc1",
-        "-N2",
-        "--export=NONE",
-        "--immediate=1",
-        "--container-mount-home",
-        "-K0",
-        "stray",
-    ],
-)
-def test_extra_arguments_that_undo_ours_are_refused(argument: str) -> None:
-    (problem,) = extra_args_problems(("--network=single_node_vni", argument, "-v"), AT)
-    assert (report(problem).code, problem.at.path) == ("owned-by-planner", "srun_extra_args[1]")
-
-
-@pytest.mark.parametrize("release", ["20.11.9", "21.08.8"])
-def test_gpu_steps_that_would_wait_for_each_other_for_ever_are_refused(release: str) -> None:
-    steps = (step("writer-0", "c[1-2]"), step("client", "c1", gpus=0), step("judge-0", "c[2-3]"), step("judge-1", "c4"))
-    (problem,) = step_problems(steps, version(release), AT)
-    assert "'writer-0' and 'judge-0'" in report(problem).message
-    assert not list(step_problems(steps, version("22.05.0"), AT))
-
-
-def test_a_step_needs_nodes_and_each_once() -> None:
-    twice = StepRequest(name=StepName("a"), nodes=nodes("c1,c1"), command=(), host_list_file="/h", gpus_per_node=0)
-    none = StepRequest(name=StepName("b"), nodes=(), command=(), host_list_file="/h", gpus_per_node=0)
-    assert [problem.at for problem in step_problems((twice, none), None, AT)] == [AT, AT]
 
 
 @pytest.mark.parametrize(
