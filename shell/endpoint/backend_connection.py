@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from shell.endpoint.pool import Pool
 
 _HEAD_LIMIT = 65_536
-_WRITE_AHEAD = 1 << 19
 _ENDLESS = 1 << 62
 _ANYTHING = select.POLLIN | select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
@@ -78,11 +77,6 @@ class BackendConnection(asyncio.Protocol):
         self.written += len(data)
         if not self.transport.is_closing():
             self.transport.write(data)
-
-    @property
-    def is_behind(self) -> bool:
-        """The server does not keep up. uvloop writes at the end of a turn of its loop, in which it may read 8 MiB."""
-        return self.write_paused or self.transport.get_write_buffer_size() > _WRITE_AHEAD
 
     def let_read(self, wanted: bool) -> None:
         """Stop or go on reading the answer, as the client keeps up."""

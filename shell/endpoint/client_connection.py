@@ -188,8 +188,6 @@ class ClientConnection(ClientOutput):
         if wanted != self.reading and not self.transport.is_closing():
             self.reading = wanted
             (self.transport.resume_reading if wanted else self.transport.pause_reading)()
-            if behind:
-                self.endpoint.loop.call_soon(self.update_reading)  # for what is not written yet, nobody says when it is
 
     def sweep(self, now: float) -> None:
         """End what has taken too long: a head that does not come, a client that does not close."""

@@ -98,7 +98,7 @@ class Exchange:
         """Whether the client must stop sending for a while."""
         if self.connection is None:
             return self.kept_size > RETAINED
-        return self.connection.is_behind
+        return self.connection.write_paused
 
     # --- sending ------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from tests.shell.endpoint_world import (
     FakeServer,
     World,
     Writer,
+    ends_early,
     post,
     read_message,
     run,
@@ -47,6 +48,23 @@ def test_an_answer_with_another_one_behind_it_is_not_believed(framing: bytes) ->
         assert status_of(await world.ask(post())) == 502
 
     run(story, server)
+
+
+def test_what_comes_behind_a_body_in_pieces_does_not_reach_the_client() -> None:
+    async def script(server: FakeServer, request: bytes, writer: Writer) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\no")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        writer.write(b"k!" + EVIL)
+
+    async def story(world: World) -> None:
+        reader, writer = await world.connect()
+        writer.write(post())
+        got = await ends_early(reader)
+        assert got.endswith(b"\r\n\r\no")
+        writer.close()
+
+    run(story, FakeServer(script))
 
 
 def test_an_answer_that_nobody_asked_for_reaches_nobody() -> None:
