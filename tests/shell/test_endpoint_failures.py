@@ -108,6 +108,56 @@ def test_all_full_is_429_with_retry_after(answer: bytes) -> None:
     assert [len(server.requests) for server in servers] == [1, 1]
 
 
+def test_a_full_server_has_room_when_one_of_its_requests_ends() -> None:
+    gate = asyncio.Event()
+
+    async def serve(server: FakeServer, request: bytes, writer: Writer) -> None:
+        if body_of(request) == b"long":
+            await gate.wait()
+        writer.write(FULL if body_of(request) == b"too many" else OK)
+
+    server = FakeServer(serve)
+
+    async def story(world: World) -> None:
+        long = asyncio.ensure_future(world.ask(post(b"long")))
+        await world.until(lambda: len(server.requests) == 1)
+        assert [status_of(await world.ask(post(b"too many"))) for _ in range(3)] == [429] * 3
+        assert len(server.requests) == 2
+        gate.set()
+        assert await long == OK
+        assert await world.ask(post(b"again")) == OK
+
+    world = run(story, server)
+    assert [state for _, state in world.states()] == ["alive", "full", "alive"]
+
+
+def test_a_server_that_was_dead_is_tried_by_one_request_until_it_answers() -> None:
+    gate = asyncio.Event()
+
+    async def serve(server: FakeServer, request: bytes, writer: Writer) -> None:
+        if body_of(request) == b"trial":
+            await gate.wait()
+        dead = answer_of(b"503 Service Unavailable", b"engine dead")
+        writer.write(dead if body_of(request) == b"first" else OK)
+
+    server = FakeServer(serve)
+
+    async def story(world: World) -> None:
+        assert status_of(await world.ask(post(b"first"))) == 503
+        time = world.endpoint.loop.time
+        world.endpoint.clock = lambda: time() + 0.3
+        trial = asyncio.ensure_future(world.ask(post(b"trial")))
+        await world.until(lambda: len(server.requests) == 2)
+        assert status_of(await world.ask(post(b"not yet"))) == 503
+        gate.set()
+        assert await trial == OK
+        assert await world.ask(post(b"now")) == OK
+
+    world = run(story, server)
+    assert [body_of(request) for request in server.requests] == [b"first", b"trial", b"now"]
+    assert [state for _, state in world.states()] == ["alive", "dead", "probation", "alive"]
+
+
 def test_a_dead_engine_is_told_to_the_client_and_not_asked_again() -> None:
     dead, alive = FakeServer(says(answer_of(b"503 Service Unavailable", b"engine dead"))), FakeServer()
 
