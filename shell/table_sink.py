@@ -2,24 +2,25 @@
 
 import hashlib
 import os
-from typing import Any
+from typing import IO, Any
 
 from core.record.merge import MergedFile, MergePlan
 from shell.table_source import Chunk, csv_line
 
 
 class Sink:
-    """A file that is being written, readable by its owner only."""
+    """A file that is being written, readable by its owner only; a table of parquet when it has a schema."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, schema: Any = None) -> None:
         self.file = open(path, "wb", opener=_private)  # noqa: SIM115
+        self._table = None if schema is None else _table(self.file, schema)
 
     def write(self, chunk: Chunk) -> None:
         """More rows."""
-        self.file.writelines(chunk.lines)
-
-    def end(self) -> None:
-        """What comes after the last row."""
+        if self._table is None:
+            self.file.writelines(chunk.lines)
+        else:
+            self._table.write_batch(chunk)
 
     def __enter__(self) -> "Sink":
         return self
@@ -28,29 +29,22 @@ class Sink:
         """On disk when it went well; closed always."""
         with self.file:
             if kind is None:
-                self.end()
+                if self._table is not None:
+                    self._table.close()
                 self.file.flush()
                 os.fsync(self.file.fileno())
 
 
-class _Parquet(Sink):
-    def __init__(self, path: str, schema: Any) -> None:
-        import pyarrow.parquet
+def _table(file: IO[bytes], schema: Any) -> Any:
+    import pyarrow.parquet
 
-        super().__init__(path)
-        self._writer = pyarrow.parquet.ParquetWriter(self.file, schema)
-
-    def write(self, chunk: Chunk) -> None:
-        self._writer.write_batch(chunk)
-
-    def end(self) -> None:
-        self._writer.close()
+    return pyarrow.parquet.ParquetWriter(file, schema)
 
 
 def open_sink(plan: MergePlan, schema: Any, path: str) -> Sink:
     """A new file; with its header, if it has one."""
     if plan.write_as == "parquet":
-        return _Parquet(path, schema)
+        return Sink(path, schema)
     names = plan.columns if schema is None else schema.names
     sink = Sink(path)
     if plan.write_as == "csv":

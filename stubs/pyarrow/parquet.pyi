@@ -1,4 +1,5 @@
 from typing import Any
+
 from pyarrow import Schema
 
 class FileMetaData:
@@ -6,5 +7,4 @@ class FileMetaData:
 
 def read_metadata(where: str) -> FileMetaData: ...
 def read_schema(where: str) -> Schema: ...
-
 def __getattr__(name: str) -> Any: ...
