@@ -70,7 +70,7 @@ def small(site: Site, running: Running, connections: int) -> Row:
     rate = found["requests"] / found["seconds"]
     return {
         "requests/s": rate,
-        "CPU us": 1e6 * spent / found["requests"],
+        "CPU us": 1e6 * spent / (found["requests"] or math.nan),
         "p50 ms": found["p50_ms"],
         "bad": found["bad"],
     }
@@ -152,7 +152,7 @@ def bodies(site: Site, running: Running, connections: int, requests: int, size: 
     spent = running.cpu_s() - before
     mib = found["requests"] * size / MIB
     grown = (running.peak_kib() - memory) / 1024
-    return {"CPU us/MiB": 1e6 * spent / mib, "MiB/s": mib / found["seconds"], "peak MiB": grown, "bad": found["bad"]}
+    return {"CPU us/MiB": 1e6 * spent / (mib or math.nan), "MiB/s": mib / found["seconds"], "peak MiB": grown, "bad": found["bad"]}
 
 
 class Case(NamedTuple):

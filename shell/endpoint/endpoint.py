@@ -201,9 +201,7 @@ class Endpoint:
         """One pool per server that is used. Requests in flight on others hold on to theirs."""
         wanted = {backend.serial: backend for backend in self.state.backends}
         for serial in self.pools.keys() - wanted.keys():
-            gone = self.pools.pop(serial)
-            gone.counts, gone.place = [gone.counts[gone.place]], 0
-            gone.close()
+            self.pools.pop(serial).close()  # it goes on counting in the list that was used until now
         counts: list[int] = []
         for place, (serial, backend) in enumerate(wanted.items()):
             pool = self.pools.get(serial)

@@ -84,6 +84,11 @@ def test_the_least_loaded_gets_it() -> None:
     assert state.learn(sampled("b", 5), 1).decide(ASK, 2) == to(1)
 
 
+def test_where_fewer_wait_is_preferred_also_without_a_limit() -> None:
+    known = start(Policy(max_waiting=None, retry_after_seconds=1)).learn(given("a", "b"), 0)
+    assert known.learn(sampled("a", 5), 1).decide(ASK, 2) == to(2)
+
+
 def test_equals_take_turns() -> None:
     state, went = after(backends=("a", "b", "c")), []
     for ms in range(6):

@@ -385,6 +385,7 @@ def test_replacing_backends_does_not_disturb_requests_in_flight() -> None:
         assert status_of(await world.ask(post(b"quick"))) == 200
         release.set()
         assert await slow == OK
+        assert world.endpoint.in_flight == [0]
         await new.stop()
 
     run(story, old)
