@@ -80,10 +80,11 @@ def show(rehearsed: dict[str, list[dict[str, list[str]]]], seconds: float) -> No
     """Where the dataset is, and some rows of it."""
     import pyarrow.parquet
 
-    (file,) = (file for shard in rehearsed["shards"] for file in shard["files"])
-    table = pyarrow.parquet.read_table(file)
-    print(f"\n{table.num_rows} records in {seconds:.0f} s: {file}\nthree of them; random weights speak no English:")
-    for row in table.slice(0, 3).to_pylist():
+    files = [file for shard in rehearsed["shards"] for file in shard["files"]]
+    tables = [pyarrow.parquet.read_table(file) for file in files]
+    print(f"\n{sum(table.num_rows for table in tables)} records in {seconds:.0f} s:", *files, sep="\n  ")
+    print("\nthree of them; random weights speak no English:")
+    for row in tables[0].slice(0, 3).to_pylist():
         print(json.dumps(row, indent=2, default=str))
 
 

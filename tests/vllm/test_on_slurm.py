@@ -17,7 +17,7 @@ from tests.vllm.real import EXAMPLES, PATIENCE_S, make_model, server
 pytestmark = pytest.mark.vllm
 
 OVER_TWO_NODES = {"tensor_parallel": 1, "pipeline_parallel": 2, "nodes_per_replica": 2}
-TRACED = ("-cc.mode=DYNAMO_TRACE_ONCE", "-cc.backend=eager")
+TRACED = """--compilation-config={"mode":"DYNAMO_TRACE_ONCE","backend":"eager"}"""
 """With --enforce-eager, pipeline stages on CPUs start and then fail at the first request."""
 RECORDS = 4
 
@@ -37,7 +37,7 @@ def test_pipeline_over_two_nodes(cluster: Cluster) -> None:
             "model_alias": "writer",
             "resources": {"nodes": 2},
             "topology": OVER_TWO_NODES,
-            "server": server(*TRACED),
+            "server": server(TRACED),
         },
         gpus_per_node=0,
         builder={"source": "config.yaml"},
