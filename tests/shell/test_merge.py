@@ -21,6 +21,7 @@ from core.supervise.verdict import Completed
 from shell import merge as merging
 from shell.merge import merge_run
 from shell.opened import Opened, open_files
+from shell.results import declare_winner
 from tests.shell.faulty_disk import dies_at_each_call
 from tests.shell.operate_world import World, digest
 from tests.shell.test_submit_command import RUN
@@ -196,6 +197,20 @@ def test_results_that_are_not_what_was_claimed(world: World, tmp_path: Path) -> 
     Path(world.paths.winner(2)).write_text("{}")
     assert refused(world, target) == ["unreadable"]
     assert not list(tmp_path.glob("merged*"))
+
+
+def test_rows_are_counted_as_they_are_read(world: World, tmp_path: Path) -> None:
+    """A claim whose sum is right and whose files are not."""
+    submit(world, format="parquet")
+    all_won(world, parquet)
+    result, winner = Path(world.paths.attempt(0, 1).result), Path(world.paths.winner(0))
+    told = json.loads(result.read_text())
+    told["files"][0]["rows"], told["files"][1]["rows"] = 3, 1
+    result.write_text(json.dumps(told))
+    winner.unlink()
+    declare_winner(world.paths, 0, 1)
+    assert refused(world, tmp_path / "m") == ["file-differs"]
+    assert not (tmp_path / "m").exists()
 
 
 def test_tables_that_do_not_fit(world: World, tmp_path: Path) -> None:
