@@ -52,5 +52,5 @@ def test_pipeline_over_two_nodes(cluster: Cluster) -> None:
     assert job.ended(timeout_s=PATIENCE_S) == "COMPLETED", job.log()
     assert "writer-0 is ready" in job.story()
     assert json.loads((job.attempt() / "result.json").read_text())["records"] == RECORDS
-    for rank in ("r0", "r1"):
-        assert "pipeline_parallel_size" in (job.attempt() / "logs" / f"writer-0.1.writer-0.{rank}.log").read_text()
+    for rank in (0, 1):
+        assert f"(Worker_PP{rank} " in (job.attempt() / "logs" / f"writer-0.1.writer-0.r{rank}.log").read_text()
