@@ -152,7 +152,12 @@ def bodies(site: Site, running: Running, connections: int, requests: int, size: 
     spent = running.cpu_s() - before
     mib = found["requests"] * size / MIB
     grown = (running.peak_kib() - memory) / 1024
-    return {"CPU us/MiB": 1e6 * spent / (mib or math.nan), "MiB/s": mib / found["seconds"], "peak MiB": grown, "bad": found["bad"]}
+    return {
+        "CPU us/MiB": 1e6 * spent / (mib or math.nan),
+        "MiB/s": mib / found["seconds"],
+        "peak MiB": grown,
+        "bad": found["bad"],
+    }
 
 
 class Case(NamedTuple):

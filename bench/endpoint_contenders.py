@@ -24,7 +24,7 @@ uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 100000
 upstream all {{ least_conn; {servers} keepalive 512; keepalive_requests 100000000; }}
 server {{ listen 127.0.0.1:{port}; location = /health {{ return 200; }}
 location / {{ proxy_pass http://all; proxy_http_version 1.1; proxy_set_header Connection "";
-proxy_buffering off; }} }} }}
+proxy_buffering off; proxy_request_buffering off; }} }} }}
 """
 _HAPROXY = """global
   nbthread 1

@@ -68,13 +68,15 @@ class Asker(asyncio.Protocol):
 
     def connection_lost(self, error):
         self.load.lost += 1
+        if self.load.lost == self.load.connections:
+            self.load.done.set()
 
 
 class Load:
     """What all askers of one kind found."""
 
-    def __init__(self, requests):
-        self.requests, self.left = requests, requests
+    def __init__(self, connections, requests):
+        self.connections, self.requests, self.left = connections, requests, requests
         self.seconds, self.bad, self.lost = [], 0, 0
         self.done = asyncio.Event()
 
@@ -91,7 +93,7 @@ class Load:
 
 async def ask(port, raws, connections, requests, seconds):
     """Until so many requests are answered, or so many seconds are over."""
-    load, loop = Load(requests), asyncio.get_running_loop()
+    load, loop = Load(connections, requests), asyncio.get_running_loop()
     begun = time.perf_counter()
     for _ in range(connections):
         await loop.create_connection(lambda: Asker(load, raws), "127.0.0.1", port)
