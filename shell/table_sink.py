@@ -1,5 +1,6 @@
 """Writing one file of a merged dataset, chunk by chunk, so that it appears whole or not at all."""
 
+import contextlib
 import hashlib
 import os
 from typing import IO, Any
@@ -28,9 +29,10 @@ class Sink:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """On disk when it went well; closed always."""
         with self.file:
-            if kind is None:
-                if self._table is not None:
+            if self._table is not None:  # also after a failure: it writes when it is closed, so before its file is
+                with contextlib.suppress(*() if kind is None else (OSError,)):
                     self._table.close()
+            if kind is None:
                 self.file.flush()
                 os.fsync(self.file.fileno())
 
