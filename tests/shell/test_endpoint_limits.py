@@ -107,6 +107,7 @@ def test_connections_to_servers_are_closed_before_servers_close_them() -> None:
     run(story, server)
 
 
+@pytest.mark.slow
 @BOTH_LOOPS
 def test_fifteen_hundred_slow_streams_fill_servers_evenly_up_to_the_limit_and_the_rest_is_429_at_once(
     plain_loop: bool,

@@ -113,6 +113,7 @@ def test_a_slow_server_stops_the_client() -> None:
     run(story)
 
 
+@pytest.mark.slow
 def test_five_hundred_slow_streams_are_served_at_once() -> None:
     gate = asyncio.Event()
 
