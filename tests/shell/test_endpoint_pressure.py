@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.shell.endpoint_world import (
     HANGING_STREAM,
     OK,
