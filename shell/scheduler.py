@@ -147,6 +147,8 @@ def _end(process: subprocess.Popen[bytes]) -> bytes:
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
 
 
 def _text(output: bytes) -> str:

@@ -21,9 +21,14 @@ PATIENCE_S = 20.0
 """How long a test waits for what must happen; far above what it takes."""
 
 
+def worker_number() -> int:
+    """Which of the processes that run tests side by side this is, so that each has ports of its own."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
 def free_port(address: str = "127.0.0.1") -> Port:
     """A port that nobody has; below the ephemeral range, so that no connection takes it meanwhile."""
-    for port in range(20_000 + os.getpid() % 9_000, 32_000):
+    for port in range(20_000 + 4_000 * worker_number() + os.getpid() % 3_000, 32_000):
         with socket.socket() as probe:
             try:
                 probe.bind((address, port))

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 
-from tests.shell.node_world import until
+from tests.shell.node_world import until, worker_number
 
-_ports = itertools.count(11_000 + os.getpid() % 8_000)
+_ports = itertools.count(11_000 + 4_000 * worker_number() + os.getpid() % 3_000)
 ROOT = pathlib.Path(__file__).parents[2]
 
 
