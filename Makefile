@@ -40,6 +40,7 @@ test: check slow slurm
 
 slow: $(STAMP)
 	$(BIN)/pytest -q -m "slow and not slurm and not vllm"
+	$(BIN)/pytest -q -m "not slow and not slurm and not vllm" -n 2 tests/core --hypothesis-profile=thorough
 
 slurm: $(STAMP) slurm-deps
 	$(BIN)/pytest -q -m slurm tests/slurm

@@ -9,7 +9,8 @@ from hypothesis import settings
 
 Golden = Callable[[Path, str], None]
 
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=120)
 settings.load_profile("quick")
 
 
