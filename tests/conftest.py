@@ -1,6 +1,7 @@
 """Helpers of all tests: golden files that a plain run never writes."""
 
 import difflib
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,9 @@ Golden = Callable[[Path, str], None]
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=120)
 settings.load_profile("quick")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script; children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
