@@ -106,7 +106,7 @@ def test_a_cache_inside_the_container_is_told_once() -> None:
     fact = {
         "alias": "m0",
         "model": "lab/m0",
-        "cache": "/root/.cache/huggingface/hub",
+        "cache": "/home/vllm/.cache/huggingface/hub",
         "place": "p",
         "filesystem": "overlay",
         "whole": False,
@@ -120,7 +120,7 @@ def test_a_cache_inside_the_container_is_told_once() -> None:
     facts = tuple(node(f"n{index}", index, hub=[fact]) for index in (0, 1))
     (said,) = advice(plan_of(inside), facts)
     assert isinstance(said, CacheLost)
-    assert "/root/.cache/huggingface/hub, is inside the container" in advice_words(said)
+    assert "/home/vllm/.cache/huggingface/hub, is inside the container" in advice_words(said)
     assert advice(plan_of({**inside, "server": {}}), facts) == ()
 
 
