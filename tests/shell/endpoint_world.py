@@ -239,3 +239,8 @@ async def ends_early(reader: Reader) -> bytes:
         while data := await reader.read(65_536):
             got += data
     return got
+
+
+def retries(world: World) -> dict[str, int]:
+    """Why requests were sent elsewhere, and how often."""
+    return dict(world.endpoint.counters.retries)
