@@ -53,21 +53,6 @@ _GRES = re.compile(
 _BETWEEN_GRES = re.compile(r",(?![^(]*\))")
 
 
-def gpu_count(gpus: Gpus) -> int:
-    """How many entries, whatever they are."""
-    match gpus:
-        case NoGpus():
-            return 0
-        case GpuIndices(indices=indices):
-            return len(indices)
-        case GpuCount(count=count):
-            return count
-        case GpuUuids(uuids=uuids):
-            return len(uuids)
-        case MigSlices(slices=slices):
-            return len(slices)
-
-
 def parse_gpus(text: str, at: At) -> Outcome[Gpus]:
     """What a mask (``CUDA_VISIBLE_DEVICES``) or a GRES text grants.
 

@@ -13,12 +13,26 @@ from core.slurm.gpus import (
     GpuUuids,
     MigSlices,
     NoGpus,
-    gpu_count,
     parse_gpus,
     parse_indices,
 )
 
 AT = At(source="test")
+
+
+def gpu_count(gpus: Gpus) -> int:
+    """How many entries, whatever they are."""
+    match gpus:
+        case NoGpus():
+            return 0
+        case GpuIndices(indices=indices):
+            return len(indices)
+        case GpuCount(count=count):
+            return count
+        case GpuUuids(uuids=uuids):
+            return len(uuids)
+        case MigSlices(slices=slices):
+            return len(slices)
 
 
 @pytest.mark.parametrize(
