@@ -85,11 +85,11 @@ def _retried(run: RunPaths) -> Asked | None:
 def go_on_in_another_job(run: RunPaths, plan: RunPlan, shard: int, number: int, job_id: str) -> str | None:
     """Submit the job that goes on after this one, if that is wanted; what to tell people."""
     # Hardly any attempt comes to this: all others start without it.
-    from core.submit.request import Wanted, shards_of
+    from core.submit.request import Wanted
     from core.submit.state import Queued
     from core.submit.words import tell
     from shell.scheduler import Scheduler
-    from shell.submissions import latest_number, take_up
+    from shell.submissions import latest_number
     from shell.submit import Submitter
 
     this = Earlier(
@@ -103,16 +103,15 @@ def go_on_in_another_job(run: RunPaths, plan: RunPlan, shard: int, number: int, 
     if not isinstance(count, int):
         return count
     wanted = Wanted(indices=(shard,), after_job=job_id)
-    submission = 1 + (latest_number(run) or 0)
     submitter = Submitter(run.root, Scheduler(plan.site.slurm_bin))
     while True:
-        ended = submitter.submit(submission, wanted)
+        submission = 1 + (latest_number(run) or 0)
+        ended = submitter.submit_own(submission, wanted)
         if not is_successful(ended):
             return "; ".join(map(as_text, ended.failure()))
-        if take_up(run.root, submission)[0].indices == shards_of(plan, wanted):
-            break
-        submission += 1  # another task of the array has taken this number for itself
-    end = ended.unwrap()
+        end = ended.unwrap()
+        if end is not None:
+            break  # else another task of the array has taken this number for itself
     if isinstance(end, Queued):
         return f"job {end.submitted.job.job_id} goes on after this one (follow-up {count})"
     return tell(end, run.root, run.submission(submission).logs).message
