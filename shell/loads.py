@@ -62,7 +62,7 @@ class Loads:
         self._samples, self._token = samples, token
         self._tell, self._report, self._in_background = tell, report, in_background
         self._by_alias: dict[Alias, tuple[Target, ...]] = {}
-        self._targets: tuple[Target, ...] = ()
+        self._targets: dict[str, Target] = {}
         self._begun = False
         self._stop: Callable[[], object] | None = None
         self._closed = threading.Event()
@@ -70,7 +70,7 @@ class Loads:
     def watch(self, alias: Alias, targets: Sequence[Target]) -> None:
         """From the next round on ask exactly these servers of the model."""
         self._by_alias[alias] = tuple(targets)
-        self._targets = tuple(target for group in self._by_alias.values() for target in group)
+        self._targets = {target.id: target for group in self._by_alias.values() for target in group}
         if not self._begun:
             self._begun = True
             self._in_background(self._run)

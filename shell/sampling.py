@@ -7,7 +7,7 @@ Only `Exception` is a failure of a reader: KeyboardInterrupt and SystemExit end 
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -39,11 +39,11 @@ Read: TypeAlias = Callable[[Target], Awaitable[str]]
 
 
 class Sampler:
-    """Asks `targets` in rounds; `tell`, `report` and `keep` get what is learned."""
+    """Asks `targets`, by their ids, in rounds; `tell`, `report` and `keep` get what is learned."""
 
     def __init__(
         self,
-        targets: Callable[[], Sequence[Target]],
+        targets: Callable[[], Mapping[str, Target]],
         tell: Callable[[Alias, LoadLine], None],
         report: Callable[[ServerStalled], None],
         keep: Callable[[bytes], None],
@@ -76,11 +76,10 @@ class Sampler:
     async def round(self, read: Read) -> None:
         """Ask all once, at the same time."""
         targets = self._targets()
-        names = {target.id for target in targets}
         for memory in (self._earlier, self._pulses, self._kept):
-            for gone in memory.keys() - names:
+            for gone in memory.keys() - targets.keys():
                 del memory[gone]
-        for asked in [asyncio.ensure_future(self._ask(read, target)) for target in targets]:
+        for asked in [asyncio.ensure_future(self._ask(read, target)) for target in targets.values()]:
             await asked
 
     async def _ask(self, read: Read, target: Target) -> None:
@@ -89,7 +88,7 @@ class Sampler:
             reading = read_page(await read(target))
         except Exception as error:
             reading = Unavailable(why=f"{type(error).__name__}: {error}")
-        if target in self._targets():  # else it was taken away while it was asked, and nobody wants to know
+        if target.id in self._targets():  # else it was taken away while it was asked, and nobody wants to know
             self._learn(target, reading, self._clock())
 
     def _learn(self, target: Target, reading: Reading, at: MonotonicMs) -> None:

@@ -53,7 +53,7 @@ class Heard:
         self.kept: list[Sample] = []
         self.targets: list[Target] = []
         self.sampler = Sampler(
-            lambda: self.targets,
+            lambda: {target.id: target for target in self.targets},
             lambda alias, line: self.lines.append((alias, line)),
             self.stalls.append,
             lambda line: self.kept.append(msgspec.json.decode(line, type=Sample)),
