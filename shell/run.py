@@ -48,6 +48,7 @@ def main(argv: list[str]) -> int:
             if error.errno not in storage and os.path.isdir(root):
                 raise
             print(f"{root}: the folder of the run cannot be used any more: {error}", file=sys.stderr)
+            print("    hint: free its disk or put the folder back, then run the shard again", file=sys.stderr)
             return EX_IOERR
 
     return guarded(work, clean_up=lambda: shutil.rmtree(scratch, ignore_errors=True))
