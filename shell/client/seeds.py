@@ -22,7 +22,7 @@ def for_shard(config: Json, spec: ClientSpec) -> tuple[Json, Problems]:
     selected = selected_rows(seed, size)
     if selected.size < 1:
         return config, (Malformed(at=AT, found=f"{size} rows to choose from", expected="at least one seed row"),)
-    rows = rows_for(spec.shard, spec.total_records, selected, ordered=seed.ordered)
+    rows = rows_for(spec.shard, spec.shard_count, spec.total_records, selected, ordered=seed.ordered)
     return with_seed(config, rows=rows), ()
 
 
