@@ -26,7 +26,7 @@ import msgspec
 
 from bench.marks import await_marks
 from bench.peer import add_peer_option, find_peer
-from shell.descendants import descendants
+from shell.worker.descendants import descendants
 from tests.shell.node_world import plan_of
 from tests.slurm.available import why_not
 from tests.slurm.cluster import Cluster

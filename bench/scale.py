@@ -28,9 +28,9 @@ from core.layout import AttemptPaths
 from core.plan.bound import BoundPlan
 from core.slurm.hostnames import compress_hostlist
 from core.units import NodeName
-from shell.authoring import read_and_plan
-from shell.descendants import descendants
-from shell.runs import create_run
+from shell.authored.authoring import read_and_plan
+from shell.submission.runs import create_run
+from shell.worker.descendants import descendants
 from tests.slurm.options import LabNode, LabOptions
 from tests.slurm.running import running_cluster
 from tests.slurm.slurm_run import SlurmRun

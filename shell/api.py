@@ -22,19 +22,19 @@ from core.record.retry import RetryAsked
 from core.record.table import StatusSaid
 from core.submit.records import Resume
 from core.submit.state import Patience
-from shell.authoring import read_and_plan
-from shell.cancel import WAIT_S, cancel_run
-from shell.merge import merge_run
-from shell.observe import observe as look
-from shell.opened import Opened, open_files, open_run, unreadable
-from shell.retry import retry_run
-from shell.retry_command import RetrySaid, retry_said
-from shell.runs import create_run
+from shell.authored.authoring import read_and_plan
+from shell.commands.retry import RetrySaid, retry_said
+from shell.commands.status import said_of
+from shell.commands.submit import SubmissionSaid, submission_said
+from shell.merge.merge import merge_run
+from shell.operate.cancel import WAIT_S, cancel_run
+from shell.operate.observe import observe as look
+from shell.operate.opened import Opened, open_files, open_run, unreadable
+from shell.operate.retry import retry_run
 from shell.scheduler import Scheduler
-from shell.status_command import said_of
-from shell.submit import Submitter
-from shell.submit_checks import submission_problems
-from shell.submit_command import SubmissionSaid, submission_said
+from shell.submission.checks import submission_problems
+from shell.submission.runs import create_run
+from shell.submission.submit import Submitter
 
 T = TypeVar("T")
 

@@ -45,7 +45,7 @@ def root(
 @app.command()
 def plan(run_file: RunFile, profile_file: ProfileFile = None, cluster: Cluster = None, as_json: Json = False) -> None:
     """Show what would be asked of Slurm and what would run where. Changes nothing."""
-    from shell.commands import show_plan
+    from shell.commands.plan import show_plan
 
     raise typer.Exit(show_plan(run_file, profile_file, cluster, as_json))
 
@@ -62,7 +62,7 @@ def rehearse(
     as_json: Json = False,
 ) -> None:
     """Run everything on this machine, with simulated nodes and servers: before anybody pays for GPUs."""
-    from shell.commands import rehearse_run
+    from shell.commands.rehearse import rehearse_run
 
     raise typer.Exit(rehearse_run(run_file, profile_file, cluster, workspace, real_servers, as_json))
 
@@ -75,7 +75,7 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Make a run folder and submit it to Slurm. Of one submission at most one job ever starts."""
-    from shell.submit_command import submit as submit_run
+    from shell.commands.submit import submit as submit_run
 
     raise typer.Exit(submit_run(target, profile_file, cluster, as_json))
 
@@ -90,7 +90,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="look again until nothing changes by itself")] = False,
 ) -> None:
     """Tell where every shard of a run stands, why, and what to do next."""
-    from shell.status_command import status as tell_status
+    from shell.commands.status import status as tell_status
 
     raise typer.Exit(tell_status(run, as_json, watch))
 
@@ -102,7 +102,7 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """End all jobs of a run, by their ids, and wait until they are gone."""
-    from shell.retry_command import cancel as cancel_jobs
+    from shell.commands.retry import cancel as cancel_jobs
 
     raise typer.Exit(cancel_jobs(run, wait, as_json))
 
@@ -120,7 +120,7 @@ def retry(
     import msgspec
 
     from core.record.retry import RetryAsked
-    from shell.retry_command import retry as retry_shards
+    from shell.commands.retry import retry as retry_shards
 
     try:
         asked = msgspec.convert({"shards": shard or None, "resume": resume, "time_limit": time_limit}, RetryAsked)
@@ -137,7 +137,7 @@ def merge(
     as_json: Json = False,
 ) -> None:
     """Check the results of all shards and write them as one dataset."""
-    from shell.merge_command import merge as merge_shards
+    from shell.commands.merge import merge as merge_shards
 
     raise typer.Exit(merge_shards(run, output, partial, as_json))
 

@@ -63,8 +63,8 @@ def _facts(options: dict[str, str]) -> int:
     wrong = _wrong(options, ("request",), optional, numbers=("devices", "starter"))
     if wrong:
         return _refuse(wrong)
-    from shell.guard import guarded
-    from shell.node_facts import Rehearsed, report_facts
+    from shell.facts.node import Rehearsed, report_facts
+    from shell.worker.guard import guarded
 
     said = Rehearsed(options.get("address"), _number(options, "devices"))
     return guarded(lambda: report_facts(options["request"], said, os.environ), _number(options, "starter"))
@@ -76,8 +76,8 @@ def _serve(options: dict[str, str]) -> int:
     if wrong:
         return _refuse(wrong)
     from core.units import StepName
-    from shell.node_serve import serve
-    from shell.node_task import Options
+    from shell.worker.serve import serve
+    from shell.worker.task import Options
 
     asked = Options(
         plan=options["plan"],

@@ -33,14 +33,14 @@ def main(argv: list[str]) -> int:
     import secrets
     import shutil
 
-    from shell.guard import guarded
+    from shell.worker.guard import guarded
 
     shard, local, root = options[1], options[2], os.path.abspath(options[0])
     storage = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
     scratch = f"/tmp/dd-slurm-{os.getuid()}-{secrets.token_hex(4)}"
 
     def work() -> int:
-        from shell.controller import run_attempt
+        from shell.attempt.controller import run_attempt
 
         try:
             return run_attempt(root, shard, scratch, local)

@@ -10,7 +10,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m shell.client", description="Make the dataset of one shard.")
     parser.add_argument("--spec", required=True, help="the start file, client.json of an attempt")
     arguments = parser.parse_args(argv)
-    from shell.guard import guarded
+    from shell.worker.guard import guarded
 
     return guarded(lambda: _run(arguments.spec), starter=os.getppid())
 

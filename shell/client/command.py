@@ -74,7 +74,7 @@ def environment(spec: ClientSpec) -> dict[str, str]:
 def _run_in_session(argv: list[str], folder: str | None, environ: dict[str, str]) -> int:
     """The exit code, negative for a signal. TERM and INT are passed on; KILL follows after a grace.
 
-    What the program leaves behind is killed by the guard of the client (`shell.guard`).
+    What the program leaves behind is killed by the guard of the client (`shell.worker.guard`).
     """
     asked: list[int] = []
     leader: list[int] = []

@@ -68,7 +68,7 @@ class World:
 
 
 class Process:
-    """One ``dd-slurm submit FOLDER``, step by step, as `shell.submit` carries it out."""
+    """One ``dd-slurm submit FOLDER``, step by step, as `shell.submission.submit` carries it out."""
 
     def __init__(self, world: World) -> None:
         self._world = world

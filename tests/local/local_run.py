@@ -18,10 +18,10 @@ from core.supervise.events import Event
 from core.supervise.state import Finished
 from core.supervise.step import begin, step
 from core.supervise.verdict import Verdict
-from shell.authoring import read_and_plan
-from shell.descendants import signal_all
-from shell.interpreter import Begun
-from shell.runs import create_run
+from shell.attempt.interpreter import Begun
+from shell.authored.authoring import read_and_plan
+from shell.submission.runs import create_run
+from shell.worker.descendants import signal_all
 from tests.local.processes_of import MARK, processes_of, victim
 
 REPOSITORY = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ FAIL = {"policy": "fail"}
 IMPATIENT = """
 import sys
 if "shell.run" in sys.orig_argv:
-    from shell import sampling
+    from shell.attempt import sampling
     sampling.EVERY_S, sampling.STALL_AFTER_MS = 0.1, 1000
 """
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shell.authoring import read_and_plan
-from shell.runs import create_run
+from shell.authored.authoring import read_and_plan
+from shell.submission.runs import create_run
 from tests.local.conftest import MakeRun
 from tests.local.local_run import REPOSITORY, LocalRun, until
 

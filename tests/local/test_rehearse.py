@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shell.descendants import signal_all
+from shell.worker.descendants import signal_all
 from tests.local.local_run import PATIENCE_S, REPOSITORY, authored, until
 from tests.local.processes_of import MARK, processes_of
 

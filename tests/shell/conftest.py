@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shell.descendants import adopt_orphans, descendants, signal_all
+from shell.worker.descendants import adopt_orphans, descendants, signal_all
 from tests.shell.node_world import until
 
 

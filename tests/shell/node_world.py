@@ -162,7 +162,7 @@ def worker(
 
 def family(pid: int) -> list[int]:
     """A process and all below it."""
-    from shell.descendants import descendants
+    from shell.worker.descendants import descendants
 
     return [pid, *descendants(pid)]
 

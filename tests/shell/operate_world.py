@@ -15,11 +15,12 @@ from core.layout import RunPaths
 from core.result import Claim, ClaimedColumn, ClaimedFile
 from core.supervise.rules import attempt_state, exit_code
 from core.supervise.verdict import Completed, Verdict
-from shell import bundle, submit_command
-from shell.attempts import AttemptRecord, new_attempt, write_record
+from shell import bundle
+from shell.attempt.attempts import AttemptRecord, new_attempt, write_record
+from shell.attempt.results import declare_winner
 from shell.client.files import observe
 from shell.client.tables import columns_of, rows_of
-from shell.results import declare_winner
+from shell.commands import submit as submit_command
 from shell.store import write_atomic
 from tests.shell.test_submit_command import IMPATIENT, Said, Site
 

@@ -10,7 +10,8 @@ from returns.pipeline import is_successful
 
 from core.outcome import problems_of
 from core.report import report
-from shell import api, cancel
+from shell import api
+from shell.operate import cancel
 from tests.shell.operate_world import World
 from tests.shell.operate_world import world as world
 from tests.shell.test_submit_command import IMPATIENT

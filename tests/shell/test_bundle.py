@@ -41,9 +41,9 @@ def test_commands_run_from_it(tmp_path: Path) -> None:
     site_packages = Path(str(msgspec.__file__)).parents[1]
     words = (
         "-c",
-        f"import sys; sys.path.append({str(site_packages)!r}); import shell.node_serve as m; print(m.__file__)",
+        f"import sys; sys.path.append({str(site_packages)!r}); import shell.worker.serve as m; print(m.__file__)",
     )
-    assert _run(bundle, *words).strip() == f"{bundle}/shell/node_serve.pyc"
+    assert _run(bundle, *words).strip() == f"{bundle}/shell/worker/serve.pyc"
     assert _run(bundle, "-m", "shell.node", "--help").startswith("usage: python -m shell.node")
 
 

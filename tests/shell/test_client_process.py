@@ -2,7 +2,7 @@
 
 import pytest
 
-from shell.client_process import client_environment
+from shell.attempt.client_process import client_environment
 
 
 def test_1_12_this_machine_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from returns.pipeline import is_successful
 from core.plan.shards import Shard
 from core.record.retry import RetryAsked
 from core.submit import state as s
-from shell import retry
-from shell.opened import open_run
-from shell.results import check_result, declare_winner
-from shell.submit import Submitter
+from shell.attempt.results import check_result, declare_winner
+from shell.operate import retry
+from shell.operate.opened import open_run
+from shell.submission.submit import Submitter
 from tests.shell.faulty_disk import Died, dies_at_each_call, disk
 from tests.shell.operate_world import World
 from tests.shell.operate_world import world as world

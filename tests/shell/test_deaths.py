@@ -10,8 +10,8 @@ from core.plan.task import LaneEnded, Ordered, RankEnded, TaskEnded
 from core.supervise.effects import Explain
 from core.supervise.verdict import Completed, NotReadyInTime, ServersFailed, Verdict
 from core.units import Alias, NodeName, StepName
-from shell.deaths import Deaths
-from shell.last_words import MOST_LOGS, death_of, death_words
+from shell.attempt.deaths import Deaths
+from shell.attempt.last_words import MOST_LOGS, death_of, death_words
 
 STEP = StepName("m-0")
 FULL = "(Worker_TP1 pid=7) ERROR 11-30 02:24:56 [multiproc_executor.py:953] OSError: [Errno 28] No space left on device"

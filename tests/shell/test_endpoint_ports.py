@@ -13,8 +13,8 @@ from core.outcome import Outcome
 from core.plan.bound import BoundEndpoint, BoundPlan
 from core.plan.facts import NodeFacts
 from core.units import Alias, Port
-from shell.endpoint_ports import MOST_BINDS, bind_and_hold
-from shell.port_leases import PortInUse, claim
+from shell.attempt.endpoint_ports import MOST_BINDS, bind_and_hold
+from shell.worker.port_leases import PortInUse, claim
 from tests.nodes import node
 from tests.shell.node_world import free_port, plan_of
 

@@ -13,7 +13,7 @@ from core.fetch_answer import FetchAnswer, Fetched, FetchFailed
 from core.problem import At, HubModelMissing
 from core.report import as_text
 from shell.fetch_model import cause_of, unneeded
-from shell.node_download import interpreter_of
+from shell.worker.download import interpreter_of
 from tests.shell.node_world import REPOSITORY
 
 STAND_IN = Path(__file__).with_name("stand_in_hub")

@@ -15,9 +15,9 @@ from core.plan.rounds import facts_rounds
 from core.plan.steps import Step
 from core.supervise.effects import Signal
 from core.units import NodeName, StepName
-from shell import gathering
-from shell.fetching import News
-from shell.gathering import Gathered, gather_facts
+from shell.attempt import gathering
+from shell.attempt.fetching import News
+from shell.attempt.gathering import Gathered, gather_facts
 from tests.core.plan_cases import planned
 from tests.nodes import node
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 
 PRELUDE = """
 import os, signal, subprocess, sys, time
-from shell.guard import guarded
+from shell.worker.guard import guarded
 folder = sys.argv[1]
 def note(name, text=""):
     with open(f"{folder}/{name}.new", "w") as file:
@@ -128,7 +128,7 @@ sys.exit(guarded(main))
 STARTER = """
 code = '''
 import os, signal, sys
-from shell.guard import guarded
+from shell.worker.guard import guarded
 def main():
     open(sys.argv[2] + ".new", "w").write(str(os.getpid()))
     os.rename(sys.argv[2] + ".new", sys.argv[2])

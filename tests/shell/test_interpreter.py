@@ -37,7 +37,7 @@ from core.supervise.state import State
 from core.supervise.step import begin, step
 from core.supervise.verdict import Completed, Stopped
 from core.units import MonotonicMs
-from shell.interpreter import Begun, Interpreter, monotonic_ms
+from shell.attempt.interpreter import Begun, Interpreter, monotonic_ms
 from tests.core.retell import read_plan
 
 PLAN = read_plan(["model writer units=2", "limits probe_every_ms=5 grace_ms=20"])

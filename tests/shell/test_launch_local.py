@@ -17,9 +17,9 @@ from core.plan.steps import steps_of
 from core.plan.task import TaskEnded, TaskStarted
 from core.supervise.effects import Signal
 from core.units import NodeName, StepName
-from shell.launch import Launcher
-from shell.launch_local import LocalJob, LocalLauncher, local_nodes
-from shell.processes import Reaper
+from shell.launch.launcher import Launcher
+from shell.launch.local import LocalJob, LocalLauncher, local_nodes
+from shell.launch.processes import Reaper
 from tests.shell.node_world import PATIENCE_S, REPOSITORY, alive, family, plan_of, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

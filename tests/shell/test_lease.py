@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from core.plan.task import Ordered
-from shell.lease import Lease, LeaseWatch
-from shell.node_serve import LEASE_EXPIRED
+from shell.worker.lease import Lease, LeaseWatch
+from shell.worker.serve import LEASE_EXPIRED
 from tests.shell.node_world import alive, plan_of, until, worker
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -18,10 +18,10 @@ from returns.pipeline import is_successful
 
 from core.outcome import problems_of
 from core.supervise.verdict import Completed
-from shell import merge as merging
-from shell.merge import merge_run
-from shell.opened import Opened, open_files
-from shell.results import declare_winner
+from shell.attempt.results import declare_winner
+from shell.merge import merge as merging
+from shell.merge.merge import merge_run
+from shell.operate.opened import Opened, open_files
 from tests.shell.faulty_disk import dies_at_each_call
 from tests.shell.operate_world import World, digest
 from tests.shell.test_submit_command import RUN

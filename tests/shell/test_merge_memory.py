@@ -22,8 +22,8 @@ _PROGRAM = """
 import re, sys
 import msgspec
 from core.record.merge import MergePlan
-from shell.merge import _write
-from shell.table_source import needs_arrow, schema_of
+from shell.merge.merge import _write
+from shell.merge.table_source import needs_arrow, schema_of
 plan = msgspec.json.decode(open(sys.argv[1], "rb").read(), type=MergePlan)
 if needs_arrow(plan):
     import pyarrow.json, pyarrow.parquet

@@ -97,7 +97,7 @@ def test_help_imports_almost_nothing() -> None:
 
 def test_needs_only_the_standard_library_and_msgspec() -> None:
     code = (
-        "import sys, shell.node_serve, shell.node_facts, shell.guard;"
+        "import sys, shell.worker.serve, shell.facts.node, shell.worker.guard;"
         "print(*{name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names))"
     )
     allowed = {"core", "shell", "msgspec", "typing_extensions", "__main__", "sitecustomize", "usercustomize"}

@@ -15,8 +15,8 @@ from core.plan.facts import Devices, FactsRequest, NodeFacts, PathFact, PathWant
 from core.units import NodeName
 from shell.facts import limits, network, sockets, versions
 from shell.facts.devices import granted_devices
+from shell.facts.node import Rehearsed, gather, own_name, report_facts
 from shell.facts.paths import look_at_all, path_facts
-from shell.node_facts import Rehearsed, gather, own_name, report_facts
 
 NODE = NodeName("c1")
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.plan.task import PortTaken
 from core.units import Port
-from shell.port_leases import PortInUse, claim
+from shell.worker.port_leases import PortInUse, claim
 from tests.shell.node_world import free_port, plan_of, until, worker
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

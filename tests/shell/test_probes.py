@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from core.plan.steps import Probe, url_of
-from shell.probes import Foreign, NotYet, Serves, probe
+from shell.attempt.probes import Foreign, NotYet, Serves, probe
 
 NAMES = ("model", "run1.0.1.writer-0.1")
 MODELS = json.dumps({"object": "list", "data": [{"id": name, "object": "model"} for name in NAMES]}).encode()

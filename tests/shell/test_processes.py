@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from shell.processes import Reaper
+from shell.launch.processes import Reaper
 from tests.shell.node_world import PATIENCE_S, REPOSITORY, alive, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -117,7 +117,7 @@ def test_an_old_kernel_without_pidfd(reaper: Reaper, tmp_path: Path, monkeypatch
 
 def test_a_callback_that_breaks_ends_the_program(tmp_path: Path) -> None:
     code = (
-        "import os, sys, time; from shell.processes import Reaper;"
+        "import os, sys, time; from shell.launch.processes import Reaper;"
         "Reaper().spawn(('true',), os.environ, sys.argv[1], lambda code: 1 // code); time.sleep(600)"
     )
     environ = {**os.environ, "PYTHONPATH": str(REPOSITORY)}

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from core.supervise.verdict import OutOfTime
-from shell import submissions
-from shell.resume import go_on_in_another_job, take_over
-from shell.runs import read_run
+from shell.attempt.resume import go_on_in_another_job, take_over
 from shell.store import write_atomic
+from shell.submission import submissions
+from shell.submission.runs import read_run
 from tests.shell.operate_world import World
 from tests.shell.test_submit_command import RUN
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from core.supervise.verdict import ClientFailed, OutOfTime
-from shell import cancel, retry, retry_command
-from shell.observe import observe as observe_run
-from shell.submissions import submission_of
+from shell.commands import retry as retry_command
+from shell.operate import cancel, retry
+from shell.operate.observe import observe as observe_run
+from shell.submission.submissions import submission_of
 from tests.shell.operate_world import World
 from tests.shell.operate_world import world as world
 from tests.shell.test_submit_command import IMPATIENT, Said

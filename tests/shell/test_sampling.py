@@ -19,9 +19,9 @@ from core.plan.steps import steps_of
 from core.sample import Sample
 from core.supervise.events import ServerStalled
 from core.units import Alias, MonotonicMs, Port, StepName
-from shell import sampling
-from shell.loads import Loads, Target, targets_of
-from shell.sampling import Sampler
+from shell.attempt import sampling
+from shell.attempt.loads import Loads, Target, targets_of
+from shell.attempt.sampling import Sampler
 from tests.core.plan_cases import bound_on, planned
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from core.slurm.srun_says import MOST_TRIES, failed_in_passing, pause_before_try_s
 from core.units import NodeName
-from shell.processes import Reaper
-from shell.srun_step import SrunStep
+from shell.launch.processes import Reaper
+from shell.launch.srun_step import SrunStep
 from tests.shell.node_world import until
 
 BUSY = "srun: error: unable to initialize step context socket: Address already in use"

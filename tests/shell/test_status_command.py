@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.supervise.verdict import ClientFailed
-from shell import status_command
+from shell.commands import status as status_command
 from tests.shell.operate_world import World, digest
 from tests.shell.operate_world import world as world
 from tests.shell.test_submit_command import Said

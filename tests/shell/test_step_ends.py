@@ -7,7 +7,7 @@ import pytest
 from core.layout import lane_log, task_ended, worker_log
 from core.plan.task import first_end
 from core.units import NodeName, StepName
-from shell.step_ends import log_lines, read_ends
+from shell.launch.step_ends import log_lines, read_ends
 
 STEP = StepName("m-0")
 ENDED = (

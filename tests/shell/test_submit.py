@@ -16,8 +16,8 @@ from core.submit.records import Job, NotAccepted, Submitted
 from core.submit.request import Wanted
 from core.submit.sight import Row, Seen, Sight
 from shell import store
-from shell.runs import RunRecord
-from shell.submit import Submitter
+from shell.submission.runs import RunRecord
+from shell.submission.submit import Submitter
 from tests.core.plan_cases import planned
 
 T = TypeVar("T")

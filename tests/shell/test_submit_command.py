@@ -13,9 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from core.submit.state import Patience
-from shell import bundle, runs, store, submissions, submit_command
+from shell import bundle, store
 from shell.cli import app
+from shell.commands import submit as submit_command
 from shell.scheduler import Scheduler, Timeouts
+from shell.submission import runs, submissions
 from tests.shell.node_world import until
 from tests.shell.slurm_stand_in import StandIn
 

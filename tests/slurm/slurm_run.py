@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from core.supervise.verdict import Verdict
-from shell.descendants import signal_all
+from shell.worker.descendants import signal_all
 from tests.local.local_run import PROGRAM, REPOSITORY, until
 from tests.slurm.cluster import USERS, Cluster
 

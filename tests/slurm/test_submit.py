@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.layout import RunPaths
-from shell.descendants import signal_all
+from shell.worker.descendants import signal_all
 from tests.local.local_run import until
 from tests.slurm.cluster import Cluster
 from tests.slurm.options import PROJECT
